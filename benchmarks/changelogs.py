@@ -23,7 +23,7 @@ from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
 from migrate.kafka.latest import MEMORY, Latest
 from migrate.kafka.reader import read
-from migrate.model.changelog import Changelog, Part
+from migrate.model.changelog.written import Changelog, Part
 from migrate.model.key_range import KeyRange
 from migrate.stores.changelog_batch import ChangelogBatch
 from tests.broker.broker import running_broker

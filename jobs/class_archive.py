@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jobs.java import Java, cache_folder
-from migrate.packages import PLACE
+from migrate.model.packages import PLACE
 from migrate.stores.files import fsync_file
 
 _SILENTLY = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"

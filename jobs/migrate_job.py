@@ -16,7 +16,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
     from migrate.cli.job import main
-    from migrate.packages import claim
+    from migrate.model.packages import claim
 
     claim("jobs")
     with suppress(ModuleNotFoundError):  # `main` reports it

@@ -17,7 +17,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from migrate.packages import NEEDED_BY_TASKS, OUR_PACKAGES, RARELY_NEEDED
+from migrate.model.packages import NEEDED_BY_TASKS, OUR_PACKAGES, RARELY_NEEDED
 from migrate.stores.files import write_durably
 
 COMPARED = ("pyspark", "rocksdict")

@@ -20,7 +20,7 @@ from pyspark import SparkConf, SparkContext, SparkFiles
 
 from jobs.jvm import is_submitted, running_jvm
 from jobs.spark_log import set_level
-from migrate.packages import OUR_PACKAGES, PLACE
+from migrate.model.packages import OUR_PACKAGES, PLACE
 
 _LOCAL = re.compile(r"local(\[.*\])?")
 _LOOPBACK = "127.0.0.1"

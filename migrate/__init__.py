@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, NoReturn
 
-from migrate.packages import VERSION, claim
+from migrate.model.packages import VERSION, claim
 
 if TYPE_CHECKING:
     from formats import EntryError as EntryError

@@ -34,7 +34,7 @@ from rocksdict import (
     WriteOptions,
 )
 
-from migrate.packages import OUR_PACKAGES
+from migrate.model.packages import OUR_PACKAGES
 from migrate.spec.loading import parse_spec
 from migrate.spec.spec import Spec
 

@@ -41,7 +41,7 @@ from migrate.batch.stop import Stop
 from migrate.errors import BrokerError, ChangelogFailedError, RefusedError, system_errors_explained
 from migrate.kafka.cluster import Cluster, Ends
 from migrate.kafka.latest import unpacked
-from migrate.model.changelog import Tail
+from migrate.model.changelog.taken import Tail
 from migrate.model.comparison import Mismatch, Verification, Verified, as_verified, differing
 from migrate.model.events import Listener, ignore
 from migrate.model.ledger_row import Row, Step

@@ -12,7 +12,7 @@ from migrate.batch.ledger.gates import NOTHING_ACCEPTED, Acceptance
 from migrate.batch.source.changelog_ends import ChangelogEnds
 from migrate.batch.source.snapshot import present_snapshot
 from migrate.batch.stop import Stop
-from migrate.model.changelog import Times
+from migrate.model.changelog.taken import Times
 from migrate.model.events import Event, Listener, ignore
 from migrate.model.plan import Plan
 from migrate.spec.conversion import conversion_ref, load_conversion

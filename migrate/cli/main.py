@@ -9,7 +9,7 @@ from migrate.cli.migration import catch_up, rejects, replay, report, run, status
 from migrate.cli.prepare import doctor, formats, init, inspect, plan, snapshot
 from migrate.cli.queries import get, serve
 from migrate.cli.switch import abandon, cutover, finalize, rollback
-from migrate.packages import VERSION
+from migrate.model.packages import VERSION
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
-from formats import Window
 from migrate.cli.errors import verb
 from migrate.cli.hosts import HostOptions, host_options
 from migrate.cli.options import current_output, spec_argument
@@ -17,9 +15,8 @@ from migrate.show.streams import write_err
 
 if TYPE_CHECKING:
     from migrate.queries.definition import StoreDefinition
+    from migrate.queries.side_by_side.stores import SideBySideStores
     from migrate.queries.stores import QueryableStores
-
-_WINDOW = re.compile(r"(\d{1,18})(?:,(\d{1,18}))?")
 
 
 @click.command()
@@ -41,11 +38,11 @@ def get(spec: str, key: str, *, store: str | None, window: str | None, is_base64
     stateferry get migration.toml customer-17 --window 1700000000000
     stateferry get migration.toml 0x637573746f6d65722d3137 --json
     """
-    from migrate.queries.side_by_side.stores import SideBySideStores
+    from migrate.queries.side_by_side.stores import SideBySideStores, stated_window
     from migrate.show.text.get import show_get
     from migrate.spec.loading import load_spec
 
-    report = SideBySideStores(load_spec(spec)).get(store, key, _window(window), is_base64=is_base64)
+    report = SideBySideStores(load_spec(spec)).get(store, key, stated_window(window), is_base64=is_base64)
     current_output().show(report, show_get)
 
 
@@ -85,7 +82,8 @@ def serve(
 
     SPEC is a migration, whose live store is read before, during and after the switch; PATH is an application's state
     directory or a RocksDB directory. Only reads. Other hosts can reach it only if the environment has
-    STATEFERRY_TOKEN, which clients then send as a bearer token. /docs lists what can be asked.
+    STATEFERRY_TOKEN, which clients then send as a bearer token, or as the password of any user. /docs lists what can
+    be asked; of a migration, /compare is a page that shows old and new records side by side.
 
     \b
     stateferry serve migration.toml
@@ -95,10 +93,19 @@ def serve(
     from migrate.serve.server import listening
 
     stores = _stores(Path(place), side, of_a_path)
-    service = listening(stores, host=host, port=port, router=routing.router(stores, Path(place)), stale=stale)
+    service = listening(
+        stores, host=host, port=port, router=routing.router(stores, Path(place)), sides=_sides(Path(place)), stale=stale
+    )
     if not current_output().quiet:
         write_err(f"listening on {service.url}, described at {service.url}/docs")
     service.run()
+
+
+def _sides(place: Path) -> SideBySideStores | None:
+    from migrate.queries.side_by_side.stores import SideBySideStores
+    from migrate.spec.loading import load_spec
+
+    return SideBySideStores(load_spec(place)) if place.is_file() else None
 
 
 def _stores(
@@ -137,12 +144,3 @@ def _definition(given: dict[str, str | int]) -> StoreDefinition:
 
 def _number(given: dict[str, str | int], name: str) -> int | None:
     return int(given[name]) if name in given else None
-
-
-def _window(text: str | None) -> Window | None:
-    if text is None:
-        return None
-    found = _WINDOW.fullmatch(text)
-    if found is None:
-        raise SpecError(f"--window {text!r} is not START or START,END", hint="for example: --window 1700000000000")
-    return Window(int(found[1]), None if found[2] is None else int(found[2]))

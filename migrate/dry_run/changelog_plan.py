@@ -5,7 +5,7 @@ from __future__ import annotations
 from migrate.batch.changelog.broker.checks import AtBroker, total_of
 from migrate.batch.preflight.check import CheckReport
 from migrate.dry_run.report import ChangelogPlan, Inventory, SampleConversion, TopicPlanned
-from migrate.model.changelog import Way
+from migrate.model.changelog.written import Way
 from migrate.model.units import plural, size
 
 WRITTEN_PER_SECOND = 400_000

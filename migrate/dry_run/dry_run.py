@@ -39,8 +39,8 @@ from migrate.dry_run.source_reader import Options, SourceReader
 from migrate.dry_run.verdict import conversion_checks, make_verdict
 from migrate.errors import MigrationError, SpecError, system_errors_explained
 from migrate.model.events import Listener, ignore
+from migrate.model.packages import VERSION
 from migrate.model.plan import DatabasePlan
-from migrate.packages import VERSION
 from migrate.spec.allowed import CHANGELOG
 from migrate.spec.function.fingerprint import checked_code, tracking_imports
 from migrate.spec.spec import Spec

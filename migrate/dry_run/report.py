@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from migrate.batch.preflight.check import CheckReport
-from migrate.model.changelog import Way
+from migrate.model.changelog.written import Way
 from migrate.model.key_range import KeyRange
 from migrate.model.preview import RejectReason, Shown
 from migrate.model.values import Report, Value

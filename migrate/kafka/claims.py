@@ -16,7 +16,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from migrate.errors import BrokerError
-from migrate.kafka.cluster import REQUEST_SECONDS, Cluster, Committed
+from migrate.kafka.client import REQUEST_SECONDS, take_over
+from migrate.kafka.cluster import Cluster, Committed
 from migrate.kafka.connection import Connection
 from migrate.kafka.failures import Failures
 
@@ -94,13 +95,10 @@ def _attempt(
     connection: Connection, failures: Failures, group: str, change: Callable[[Claims], Claims]
 ) -> Claims | None:
     """None: another host came in between."""
-    from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+    from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-    ours = {"transactional.id": group, "error_cb": failures.heed}
-    producer = Producer(connection.settings(ours))
     try:
-        # From here on no earlier attempt can commit, and offsets that it left uncertain are settled.
-        producer.init_transactions(REQUEST_SECONDS)
+        producer = take_over(connection, failures, group)  # which settles offsets that others left uncertain
         with Cluster(connection) as cluster:
             there = seen_claims(cluster, group)
         new = change(there)

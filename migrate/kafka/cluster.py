@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING
 from warnings import catch_warnings, simplefilter
 
-from migrate.errors import BrokerError, MigrationError
-from migrate.kafka.connection import Connection
-from migrate.kafka.failures import AGAIN, Failures
+from migrate.kafka.client import REQUEST_SECONDS, Client, take_over
 
 if TYPE_CHECKING:
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import OffsetSpec, TopicDescription
 
-REQUEST_SECONDS = 30.0
-"""The broker has so long to answer a request."""
-_Answer = TypeVar("_Answer")
-_POLL_SECONDS = 0.2
-_STARTING = ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")
-"""What a broker answers about groups while it starts, or when another one has just taken them over."""
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 
 
@@ -84,26 +73,8 @@ class Committed:
     metadata: str = ""
 
 
-class Cluster:
+class Cluster(Client):
     """A connection for questions and changes; a context manager. Every method raises an error of the kind."""
-
-    def __init__(self, connection: Connection, kind: type[MigrationError] = BrokerError) -> None:
-        from confluent_kafka.admin import AdminClient
-
-        self.connection = connection
-        self._failures = Failures(connection, kind)
-        with self._failures.explained("connect"):
-            # By a name of its own: the requests of one that is dropped hang, or fail.
-            self._admin = AdminClient(connection.settings({"error_cb": self._failures.heed}))
-
-    def __enter__(self) -> Self:
-        self._ask("reach the broker", self._admin.describe_cluster)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        del self._admin
 
     def topic(self, name: str) -> Topic | None:
         """The topic of this name, or None."""
@@ -214,12 +185,8 @@ class Cluster:
 
     def abort_transactions(self, transactional_id: str) -> None:
         """End the open transaction of this id, if there is one; whoever had it can write no more."""
-        from confluent_kafka import Producer
-
         with self._failures.explained(f"end the transactions of {transactional_id}"):
-            ours = {"transactional.id": transactional_id, "error_cb": self._failures.heed}
-            producer = Producer(self.connection.settings(ours))
-            producer.init_transactions(REQUEST_SECONDS)
+            take_over(self.connection, self._failures, transactional_id)
 
     def _create(
         self, name: str, partitions: int, replication: int, settings: Mapping[str, str], *, validate_only: bool
@@ -230,17 +197,11 @@ class Cluster:
         self._ask(f"create topic {name}", self._admin.create_topics, [new], validate_only=validate_only)
 
     def _describe(self, name: str, **more: bool) -> TopicDescription | None:
-        from confluent_kafka import KafkaError, KafkaException, TopicCollection
+        from confluent_kafka import KafkaError, TopicCollection
 
-        with self._failures.explained(f"ask for topic {name}"):
-            asked = self._admin.describe_topics(TopicCollection([name]), request_timeout=REQUEST_SECONDS, **more)
-            try:
-                found: TopicDescription = self._answer(asked[name])
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise
-                return None
-        return found
+        asked, absent = TopicCollection([name]), KafkaError.UNKNOWN_TOPIC_OR_PART
+        found = self._ask_all(f"ask for topic {name}", self._admin.describe_topics, asked, more, absent)
+        return found.get(name)
 
     def _whole(self, name: str, partitions: int) -> Topic | None:
         topic = self.topic(name)
@@ -250,77 +211,14 @@ class Cluster:
         from confluent_kafka import TopicPartition
 
         asked = {TopicPartition(topic, number): spec for number in numbers}
-        with self._failures.explained(f"ask for the ends of topic {topic}"):
-            futures = self._admin.list_offsets(asked, request_timeout=REQUEST_SECONDS, **more)
-            return {each.partition: self._answer(future).offset for each, future in futures.items()}
+        found = self._ask_all(f"ask for the ends of topic {topic}", self._admin.list_offsets, asked, more)
+        return {each.partition: answer.offset for each, answer in found.items()}
 
     def _is_listed(self, group: str) -> bool:
         """Whether there is such a group, of whatever protocol; the newer requests know those of consumers only."""
         with self._failures.explained("list the groups"), catch_warnings():
             simplefilter("ignore", DeprecationWarning)
             return any(each.id == group for each in self._admin.list_groups(timeout=REQUEST_SECONDS))
-
-    def _ask(
-        self,
-        doing: str,
-        request: Callable[..., Future[_Answer] | Mapping[Any, Future[_Answer]]],
-        *arguments: object,
-        **more: object,
-    ) -> _Answer:
-        """The answer to a request about one thing."""
-        with self._failures.explained(doing):
-            asked = request(*arguments, request_timeout=REQUEST_SECONDS, **more)
-            return self._answer(next(iter(asked.values())) if isinstance(asked, Mapping) else asked)
-
-    def _ask_coordinator(
-        self, doing: str, request: Callable[..., Mapping[Any, Future[Any]]], group: object, **more: object
-    ) -> Any:  # noqa: ANN401 - as many kinds of answers as requests
-        """The answer to a request about one group; a coordinator that is not ready yet is asked again."""
-        from confluent_kafka import KafkaException
-
-        deadline = time.monotonic() + REQUEST_SECONDS
-        with self._failures.explained(doing):
-            while True:
-                try:
-                    (asked,) = request([group], request_timeout=REQUEST_SECONDS, **more).values()
-                    answer = self._answer(asked)
-                    _check(getattr(answer, "topic_partitions", ()))
-                except KafkaException as error:
-                    if error.args[0].name() not in _STARTING or time.monotonic() > deadline:
-                        raise
-                    time.sleep(_POLL_SECONDS)
-                else:
-                    return answer
-
-    def _answer(self, asked: Future[_Answer]) -> _Answer:
-        from confluent_kafka import KafkaException
-
-        while True:
-            try:
-                answer = asked.result(_POLL_SECONDS)
-            except TimeoutError:
-                self._admin.poll(0)
-                if refused := self._failures.refused():
-                    raise KafkaException(refused) from None
-            else:
-                self._failures.forget()
-                return answer
-
-    def _awaited(self, look: Callable[[], _Answer | None], otherwise: str) -> _Answer:
-        deadline = time.monotonic() + REQUEST_SECONDS
-        while (found := look()) is None:
-            if time.monotonic() > deadline:
-                raise self._failures.kind(f"{otherwise} after {REQUEST_SECONDS:.0f} s", hint=AGAIN)
-            time.sleep(0.05)
-        return found
-
-
-def _check(partitions: Iterable[TopicPartition]) -> None:
-    from confluent_kafka import KafkaException
-
-    for each in partitions:
-        if each.error is not None:
-            raise KafkaException(each.error)
 
 
 def _metadata(partition: TopicPartition) -> str:

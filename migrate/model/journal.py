@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import AliasChoices, Field
 
-from migrate.model.changelog import Topics
+from migrate.model.changelog.written import Topics
 from migrate.model.ledger_row import Step
 from migrate.model.reports import Concern, SetBack, State
 from migrate.model.store_partition import ChangelogOffsets, StorePartition, StoreState

@@ -7,7 +7,7 @@ import json
 from formats import Conversion, Format
 from formats.layout import TIMESTAMP
 from migrate.errors import RefusedError
-from migrate.model.changelog import Way
+from migrate.model.changelog.written import Way
 from migrate.spec.spec import ChangelogSection, Spec
 
 _TWO_WAYS = (

@@ -25,7 +25,7 @@ from jobs.probe import (
 )
 from jobs.probe_executors import DriverView, explain_failure, find_unshared, probe_file
 from migrate.errors import RefusedError
-from migrate.packages import OUR_PACKAGES
+from migrate.model.packages import OUR_PACKAGES
 from tests.support import make_store, numbered, raw_spec, tree_state
 
 ROOT = Path(__file__).parents[2]
@@ -184,7 +184,7 @@ def test_code_in_a_zip_is_the_same_code(tmp_path: Path, monkeypatch: pytest.Monk
     for name in [name for name in sys.modules if name.partition(".")[0] in OUR_PACKAGES]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.syspath_prepend(str(archive))
-    finders = [finder for finder in sys.meta_path if type(finder).__module__ != "migrate.packages"]
+    finders = [finder for finder in sys.meta_path if type(finder).__module__ != "migrate.model.packages"]
     monkeypatch.setattr(sys, "meta_path", finders)
     assert code_digest() == installed
     with zipfile.ZipFile(archive, "a") as out:

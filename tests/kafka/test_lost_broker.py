@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from migrate.errors import BrokerError, ChangelogFailedError
-from migrate.kafka import cluster as asking
+from migrate.kafka import client as asking
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
 from migrate.kafka.reader import read

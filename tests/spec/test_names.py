@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from migrate import SpecError, doctor, load_spec, packages, plan, run
+from migrate import SpecError, doctor, load_spec, plan, run
 from migrate.batch.identity import spec_identity
+from migrate.model import packages
 from migrate.spec.conversion import conversion_ref
 from migrate.spec.function.fingerprint import files_for_executors
 from migrate.spec.function.names import name_warnings

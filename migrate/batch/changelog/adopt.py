@@ -19,7 +19,9 @@ from migrate.batch.ledger.table import Ledger
 from migrate.errors import RefusedError
 from migrate.kafka.claims import Claim
 from migrate.kafka.cluster import Cluster
-from migrate.model.changelog import Changelog, Part, Produced, Reread, Tail, Topics
+from migrate.model.changelog.compared import Reread
+from migrate.model.changelog.taken import Tail
+from migrate.model.changelog.written import Changelog, Part, Produced, Topics
 from migrate.model.ledger_row import Row, Step, read_detail
 from migrate.model.units import plural
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from migrate.errors import CorruptionError
 from migrate.kafka.latest import unpacked
-from migrate.model.changelog import Tail
+from migrate.model.changelog.taken import Tail
 from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.store_partition import StorePartition
 from migrate.stores.files import remove_tree

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from migrate.model.changelog import Part, Produced, Reread, Topics
+from migrate.model.changelog.compared import Reread
+from migrate.model.changelog.written import Part, Produced, Topics
 from migrate.model.ledger_row import Row, Step, read_detail
 from migrate.model.receipt import Receipt
 from migrate.model.reports import ChangelogReport

@@ -26,7 +26,10 @@ from migrate.batch.source.snapshot import snapshot_record
 from migrate.batch.source.source import target_system
 from migrate.errors import RefusedError
 from migrate.kafka.cluster import Cluster, Ends
-from migrate.model.changelog import Changelog, Part, Produced, Reread, Segments, Tail, Topics
+from migrate.model.changelog.compared import Reread
+from migrate.model.changelog.segments import Segments
+from migrate.model.changelog.taken import Tail
+from migrate.model.changelog.written import Changelog, Part, Produced, Topics
 from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import Plan
 from migrate.spec.allowed import LOST_TOMBSTONES, allowing

@@ -21,7 +21,8 @@ from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
 from migrate.errors import ChangelogFailedError, RefusedError
 from migrate.kafka.cluster import Cluster, Ends
-from migrate.model.changelog import Changelog, Times
+from migrate.model.changelog.taken import Times
+from migrate.model.changelog.written import Changelog
 from migrate.model.ledger_row import Row, Step, read_detail
 from migrate.spec.spec import Spec
 from migrate.spec.ways import takes_times

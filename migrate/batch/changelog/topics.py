@@ -24,7 +24,7 @@ from migrate.batch.plan.cut import cut
 from migrate.errors import BrokerError, RefusedError
 from migrate.kafka.claims import Claims, seen_claims
 from migrate.kafka.cluster import Cluster, Topic
-from migrate.model.changelog import Changelog, Part, Topics
+from migrate.model.changelog.written import Changelog, Part, Topics
 from migrate.model.ledger_row import Step
 from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.receipt import Receipt

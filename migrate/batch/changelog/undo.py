@@ -20,7 +20,7 @@ from migrate.kafka.connection import Connection
 from migrate.kafka.latest import Latest
 from migrate.kafka.reader import read
 from migrate.kafka.writer import Writer
-from migrate.model.changelog import Changelog, Part, Topics
+from migrate.model.changelog.written import Changelog, Part, Topics
 from migrate.model.plan import Plan
 from migrate.model.store_partition import StorePartition
 from migrate.spec.spec import Spec

@@ -16,7 +16,8 @@ from migrate.batch.ledger.table import Ledger
 from migrate.errors import ChangelogFailedError, VerificationError
 from migrate.kafka.cluster import Cluster, Ends
 from migrate.kafka.reader import read
-from migrate.model.changelog import Changelog, Part, Produced, Reread, Topics
+from migrate.model.changelog.compared import Reread
+from migrate.model.changelog.written import Changelog, Part, Produced, Topics
 from migrate.model.ledger_row import Row, Step
 
 _PATIENCE_SECONDS = 60.0

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from migrate.batch.source.snapshot import recorded_snapshot
 from migrate.batch.source.source import Source, is_another_system, target_system
 from migrate.errors import RefusedError
-from migrate.model.changelog import Changelog, Tail
+from migrate.model.changelog.taken import Tail
+from migrate.model.changelog.written import Changelog
 from migrate.model.ledger_row import Row, Step, read_detail
 from migrate.model.store_partition import Line, StorePartition
 from migrate.spec.spec import Spec

@@ -25,7 +25,7 @@ from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection, read_connection
-from migrate.model.changelog import Part, Produced, Topics
+from migrate.model.changelog.written import Part, Produced, Topics
 from migrate.model.ledger_row import Row, Step
 from migrate.spec.spec import Spec
 

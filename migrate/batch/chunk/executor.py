@@ -19,9 +19,9 @@ from migrate.batch.chunk.task import Task, TaskResult, run_tasks
 from migrate.batch.stop import RERUN, Stop
 from migrate.errors import ChunkFailedError, InterruptedMigrationError, MigrationError, SpecError
 from migrate.model.key_range import show_key
+from migrate.model.packages import claim
 from migrate.model.store_partition import place_name
 from migrate.model.units import one_line
-from migrate.packages import claim
 from migrate.spec.spec import Spec
 from migrate.stores.rocksdb.openings import keeping_open
 

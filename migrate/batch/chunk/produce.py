@@ -14,7 +14,7 @@ from migrate.errors import ChangelogFailedError
 from migrate.kafka.connection import Connection
 from migrate.kafka.failures import FENCED
 from migrate.kafka.writer import Writer
-from migrate.model.changelog import Changelog, Part, Produced
+from migrate.model.changelog.written import Changelog, Part, Produced
 from migrate.stores.changelog_batch import ChangelogBatch
 
 

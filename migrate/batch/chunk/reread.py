@@ -19,7 +19,8 @@ from migrate.engine.columns import TIME_BYTES
 from migrate.kafka.connection import Connection
 from migrate.kafka.latest import Latest
 from migrate.kafka.reader import read
-from migrate.model.changelog import Changelog, RecordMismatch, Reread
+from migrate.model.changelog.compared import RecordMismatch, Reread
+from migrate.model.changelog.written import Changelog
 from migrate.model.comparison import Kind
 from migrate.model.key_range import show_key
 from migrate.model.units import plural

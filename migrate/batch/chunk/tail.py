@@ -25,7 +25,9 @@ from migrate.errors import ChunkFailedError, RejectedError
 from migrate.kafka.connection import Connection
 from migrate.kafka.latest import Latest, packed, unpacked
 from migrate.kafka.reader import read
-from migrate.model.changelog import Changelog, Segments, Tail, TailFile
+from migrate.model.changelog.segments import Segments
+from migrate.model.changelog.taken import Tail, TailFile
+from migrate.model.changelog.written import Changelog
 from migrate.model.key_range import show_key
 from migrate.model.plan import FamilyMapping
 from migrate.model.receipt import attempt_name

@@ -12,7 +12,9 @@ from migrate.batch.chunk.times import TimesTask, make_times
 from migrate.batch.chunk.verify import CountTask, VerifyTask, run_verify_task
 from migrate.batch.stop import never_stop
 from migrate.errors import MigrationError, explain_system_error
-from migrate.model.changelog import Produced, Reread, Tail, Times
+from migrate.model.changelog.compared import Reread
+from migrate.model.changelog.taken import Tail, Times
+from migrate.model.changelog.written import Produced
 from migrate.model.comparison import Verified
 from migrate.model.receipt import Receipt
 from migrate.spec.function.fingerprint import tracking_imports

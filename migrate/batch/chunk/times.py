@@ -35,7 +35,8 @@ from migrate.errors import ChunkFailedError, CorruptionError, RefusedError
 from migrate.kafka.connection import Connection
 from migrate.kafka.latest import MEMORY, Latest
 from migrate.kafka.reader import read
-from migrate.model.changelog import Changelog, Times
+from migrate.model.changelog.taken import Times
+from migrate.model.changelog.written import Changelog
 from migrate.model.key_range import KeyRange
 from migrate.stores.batch import Batch
 from migrate.stores.changelog_batch import ChangelogBatch

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from migrate.model.changelog import Tail
+from migrate.model.changelog.taken import Tail
 from migrate.model.comparison import Totals
 from migrate.model.key_range import KeyRange, subtract
 from migrate.model.ledger_row import Row, Step

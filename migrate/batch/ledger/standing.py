@@ -14,7 +14,7 @@ from migrate.batch.ledger.intervals import has_files, in_force, pending_chunks, 
 from migrate.batch.ledger.marker import check_ours, is_abandoned
 from migrate.batch.ledger.revisions import FIRST, Revision, assembled_by, recorded_revisions, revised
 from migrate.batch.ledger.stored_plan import load_plan
-from migrate.model.changelog import Tail, tails_in_order, with_tails
+from migrate.model.changelog.taken import Tail, tails_in_order, with_tails
 from migrate.model.comparison import Totals, Verification
 from migrate.model.journal import STATES, Journal
 from migrate.model.ledger_row import Row, Step, check_migration, read_detail

@@ -10,7 +10,7 @@ from migrate.batch.context import Context
 from migrate.batch.ledger.gates import concerns_of, not_accepted
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.status.next_step import next_step
-from migrate.model.changelog import Tail
+from migrate.model.changelog.taken import Tail
 from migrate.model.plan import Plan
 from migrate.model.reports import CatchUpReport, TailReport
 from migrate.model.units import plural

@@ -11,7 +11,7 @@ from migrate.batch.home import DEAD_LETTERS
 from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.engine.rejects import OTHER, RejectsByReason, reject_example
 from migrate.errors import system_errors_explained
-from migrate.model.changelog import Tail
+from migrate.model.changelog.taken import Tail
 from migrate.model.key_range import subtract
 from migrate.model.ledger_row import Step, StoppedRun, read_detail
 from migrate.model.preview import RejectExample, RejectReason

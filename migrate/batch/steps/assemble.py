@@ -20,7 +20,7 @@ from migrate.batch.ledger.table import Ledger
 from migrate.batch.plan.target_positions import PositionEntries
 from migrate.batch.source.snapshot import snapshot_directories
 from migrate.errors import ChunkFailedError, MigrationError
-from migrate.model.changelog import Tail
+from migrate.model.changelog.taken import Tail
 from migrate.model.key_range import show_key
 from migrate.model.ledger_row import Step
 from migrate.model.plan import DatabasePlan, Plan

@@ -14,7 +14,7 @@ from migrate.batch.ledger.standing import Standing
 from migrate.batch.source.snapshot import check_copies
 from migrate.engine.digest import RecordDigest
 from migrate.errors import ChunkFailedError, CorruptionError, MigrationError, RefusedError, VerificationError
-from migrate.model.changelog import Tail, TailFile
+from migrate.model.changelog.taken import Tail, TailFile
 from migrate.model.key_range import subtract
 from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import Plan

@@ -32,7 +32,7 @@ from migrate.batch.switch.places import Places
 from migrate.errors import RefusedError
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
-from migrate.model.changelog import Changelog, Topics
+from migrate.model.changelog.written import Changelog, Topics
 from migrate.model.journal import AtCutOver, Journal
 from migrate.model.plan import Plan
 from migrate.model.reports import Concern, Doubt, SetBack

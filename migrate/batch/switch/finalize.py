@@ -25,7 +25,7 @@ from migrate.batch.switch.places import is_seen
 from migrate.errors import RefusedError, system_errors_explained
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
-from migrate.model.changelog import Topics
+from migrate.model.changelog.written import Topics
 from migrate.model.events import Listener, ignore
 from migrate.model.ledger_row import Step
 from migrate.model.reports import SwitchReport

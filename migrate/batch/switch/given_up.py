@@ -19,7 +19,7 @@ from migrate.batch.switch.broker import scratch
 from migrate.errors import RefusedError
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
-from migrate.model.changelog import Topics
+from migrate.model.changelog.written import Topics
 from migrate.model.ledger_row import Step
 from migrate.model.plan import Plan
 from migrate.model.store_partition import StorePartition

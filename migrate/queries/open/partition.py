@@ -38,7 +38,7 @@ class OpenSegment:
     entries: Entries
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Opened:
     """A store partition, opened: what it held at one time. The files stay open as long as this object lives."""
 
@@ -75,6 +75,10 @@ class Partition(Protocol):
         Raises StateStoreMigratedError once the store was replaced by another one, StoreNotReadyError while it is being
         moved, StoreClosedError once it was closed.
         """
+        ...
+
+    def recent(self) -> Opened:
+        """The same without a look at whether it was replaced: what is read from it is an answer only after `check`."""
         ...
 
     def check(self) -> None:

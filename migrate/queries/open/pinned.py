@@ -71,6 +71,10 @@ class PinnedPartition:
                 self._renewing.release()
         return self._held.opened
 
+    def recent(self) -> Opened:
+        """The same, of which `check` is still to say whether it was replaced."""
+        return self.opened() if time.monotonic() >= self._next_look else self._held.opened
+
     def check(self) -> None:
         """Raise StateStoreMigratedError where another store took its place, StoreNotReadyError where none is there."""
         if self._is_migrated:

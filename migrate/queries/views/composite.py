@@ -7,9 +7,9 @@ from contextlib import closing
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from formats import EntryError, Format, Headers
-from formats.layout import HEADERS, PLAIN, TIMESTAMP
-from formats.serde import Serde, uses_headers
-from migrate.errors import ConversionError, StoreClosedError
+from formats.layout import HEADERS, PLAIN, TIMESTAMP, Carried
+from formats.serde import BYTES, Serde, uses_headers
+from migrate.errors import ConversionError, MigrationError, StoreClosedError
 from migrate.model.key_range import show_key
 from migrate.queries.definition import StoreDefinition
 from migrate.queries.open.partition import Opened, Partition
@@ -19,6 +19,10 @@ from migrate.stores.records import BatchSource, Record
 T = TypeVar("T")
 Decoder = Callable[[bytes, bytes], Any]
 """From a stored key and value to what a view returns for the value."""
+Search = Callable[[Opened], Iterator[T]]
+"""From a store partition to what is found in it."""
+KeyDecoder = Callable[[bytes, bytes, bytes], Any]
+"""From a serialized key, and the stored key and value that it is of, to the key."""
 _FIRST_PULL, _LAST_PULL = 16, 256
 _MOST = (1 << 63) - 1
 _NO_HEADERS = Headers()
@@ -60,36 +64,49 @@ class Composite:
         found = [
             segment.entries.estimated_records for each in self._parts for segment in each.partition.opened().segments
         ]
-        return min(sum(found), (1 << 63) - 1)
+        return min(sum(found), _MOST)
 
-    def _iterate(self, entries: Callable[[Part, Opened], Iterator[T]]) -> QueryIterator[T]:
-        """What `entries` finds in each store partition, one after the other."""
+    def _iterate(self, ask: Callable[[Part], Search[T]]) -> QueryIterator[T]:
+        """What is found in each store partition, one after the other; `ask` is called at once, and serializes keys."""
+        searches = [(each, ask(each)) for each in self._parts]
         for each in self._parts:
             each.partition.check()
-        return QueryIterator(self._walk(entries), self.name)
-
-    def _walk(self, entries: Callable[[Part, Opened], Iterator[T]]) -> Generator[T]:
-        for each in self._parts:
-            yield from _checked(each, entries)
+        return QueryIterator(_walk(searches), self.name)
 
 
-def _checked(part: Part, entries: Callable[[Part, Opened], Iterator[T]]) -> Generator[T]:
+def _walk(searches: list[tuple[Part, Search[T]]]) -> Generator[T]:
+    for part, search in searches:
+        yield from _checked(part, search)
+
+
+def _checked(part: Part, search: Search[T]) -> Generator[T]:
     """What is found in one store partition; nothing more once it was replaced."""
-    found = entries(part, part.partition.opened())
+    found = search(part.partition.opened())
     limit = _FIRST_PULL
     try:
-        while batch := _some(found, limit):
+        while True:
+            batch, error = _some(found, limit)
             part.partition.check()
             yield from batch
+            if error is not None:
+                raise error
+            if not batch:
+                return
             limit = min(_LAST_PULL, 4 * limit)
-        part.partition.check()
     finally:
         if isinstance(found, Generator):
             found.close()
 
 
-def _some(found: Iterator[T], limit: int) -> list[T]:
-    return [each for _, each in zip(range(limit), found, strict=False)]
+def _some(found: Iterator[T], limit: int) -> tuple[list[T], MigrationError | None]:
+    """The next results, and the error that came after them."""
+    batch: list[T] = []
+    try:
+        for _, each in zip(range(limit), found, strict=False):
+            batch.append(each)
+    except MigrationError as error:
+        return batch, error
+    return batch, None
 
 
 class QueryIterator(Iterator[T], Generic[T]):
@@ -135,9 +152,19 @@ def decoded(serde: Serde, payload: bytes, stored_key: bytes, headers: Headers | 
         raise undecodable(serde.name, stored_key, error) from error
 
 
+def key_decoder(known: Format) -> KeyDecoder:
+    """Reads keys; some serdes need the headers of the entry for that."""
+    serde = known.key_serde
+    if not uses_headers(serde) or HEADERS not in known.carries:
+        return lambda payload, key, _: decoded(serde, payload, key)
+    return lambda payload, key, value: decoded(serde, payload, key, _unframed(known, key, value)[1].get(HEADERS))
+
+
 def value_decoder(known: Format) -> Decoder:
     """Reads the bare value of an entry: what a view without timestamps returns."""
     serde, layout = known.value_serde, known.value_layout
+    if layout == PLAIN and serde == BYTES:
+        return lambda _, value: value
     if layout == PLAIN and not uses_headers(serde):
         return lambda key, value: decoded(serde, value, key)
     return lambda key, value: _unpacked(known, key, value)[0]
@@ -163,12 +190,16 @@ def headers_decoder(known: Format) -> Decoder:
 
 
 def _unpacked(known: Format, key: bytes, value: bytes) -> tuple[Any, int, Headers]:
-    try:
-        payload, carried = known.value_layout.unpack(value)
-    except EntryError as error:
-        raise undecodable(known.id, key, error) from error
+    payload, carried = _unframed(known, key, value)
     headers = carried.get(HEADERS, _NO_HEADERS)
     return decoded(known.value_serde, payload, key, headers), carried.get(TIMESTAMP, -1), headers
+
+
+def _unframed(known: Format, key: bytes, value: bytes) -> tuple[bytes, Carried]:
+    try:
+        return known.value_layout.unpack(value)
+    except EntryError as error:
+        raise undecodable(known.id, key, error) from error
 
 
 def undecodable(reader: str, stored_key: bytes, error: EntryError) -> ConversionError:

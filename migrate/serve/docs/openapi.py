@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from migrate.packages import VERSION
+from migrate.model.packages import VERSION
 
 _KEY = "The key: text for string and uuid, digits for numbers, JSON text for json and avro, base64url for bytes."
 _PARAMETERS: dict[str, tuple[str, dict[str, Any], str]] = {

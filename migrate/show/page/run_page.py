@@ -11,9 +11,9 @@ from migrate.batch.ledger.gates import not_accepted
 from migrate.batch.status.history import ChunkDone, RunHistory
 from migrate.model.comparison import Verification
 from migrate.model.key_range import show_key
+from migrate.model.packages import VERSION
 from migrate.model.reports import Concern, Phase, State, Throughput
 from migrate.model.units import duration, moment, number, plural, size
-from migrate.packages import VERSION
 from migrate.show.page.key_map import Band, Piece, band_name, bands, title
 from migrate.show.page.plots import Part, Plot, parts_of, sorted_bars, throughput
 from migrate.show.page.rendering import render

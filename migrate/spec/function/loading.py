@@ -12,7 +12,7 @@ from types import ModuleType
 from formats import Function
 from formats.function import describe_error
 from migrate.errors import SpecError
-from migrate.packages import is_ours
+from migrate.model.packages import is_ours
 from migrate.spec.function.names import name_taken
 
 

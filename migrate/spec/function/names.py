@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from migrate.errors import SpecError
-from migrate.packages import NEEDED_BY_TASKS, OUR_PACKAGES, PLACE, is_ours
+from migrate.model.packages import NEEDED_BY_TASKS, OUR_PACKAGES, PLACE, is_ours
 
 if TYPE_CHECKING:
     from migrate.spec.conversion_ref import ConversionRef

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
-from migrate.packages import is_ours
+from migrate.model.packages import is_ours
 
 _STANDARD_LIBRARY = sysconfig.get_path("stdlib")
 _INSTALLED = {"site-packages", "dist-packages"}

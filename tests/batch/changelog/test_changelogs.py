@@ -29,7 +29,7 @@ from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
 from migrate.kafka.reader import read
 from migrate.kafka.writer import Writer
-from migrate.model.changelog import Changelog
+from migrate.model.changelog.written import Changelog
 from migrate.model.events import RUN_EVENTS
 from migrate.model.ledger_row import Step
 from migrate.stores.changelog_batch import ChangelogBatch

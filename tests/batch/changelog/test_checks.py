@@ -16,7 +16,7 @@ from migrate import RefusedError, catch_up, doctor, plan, run, status
 from migrate.batch.changelog.broker import stopped
 from migrate.batch.preflight.check import CheckReport
 from migrate.batch.status.history import report as history_of
-from migrate.kafka import cluster as kafka_cluster
+from migrate.kafka import client as kafka_client
 from migrate.kafka.cluster import Cluster, Committed
 from migrate.kafka.connection import Connection
 from migrate.show.page.dry_run_page import dry_run_page
@@ -289,7 +289,7 @@ def test_rights_that_are_missing_are_named_before_anything_is_written(app: App, 
 
 
 def test_a_broker_that_is_not_there_is_refused(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka_cluster, "REQUEST_SECONDS", 1)
+    monkeypatch.setattr(kafka_client, "REQUEST_SECONDS", 1)
     app.make()
     check = app.checks(changelog={"bootstrap": "localhost:1"})
     assert (check["changelog.broker"].outcome, check["changelog.broker"].exit_code) == ("failed", 6)

@@ -19,7 +19,7 @@ from migrate.errors import ChangelogFailedError, ChunkFailedError
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.reader import read
 from migrate.kafka.writer import Writer
-from migrate.model.changelog import Times
+from migrate.model.changelog.taken import Times
 from migrate.model.events import Event
 from migrate.stores.changelog_batch import ChangelogBatch
 from migrate.stores.rocksdb.database import open_read_only

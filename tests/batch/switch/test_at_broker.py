@@ -19,7 +19,7 @@ from migrate.batch.ledger.table import Ledger, read_ledger
 from migrate.batch.switch.removal import removed_by_abandon, removed_by_finalize
 from migrate.errors import ChangelogFailedError, ExitCode
 from migrate.kafka import claims, cluster
-from migrate.model.changelog import Part
+from migrate.model.changelog.written import Part
 from migrate.model.events import BROKER_EVENTS, SWITCH_EVENTS, Event
 from migrate.model.ledger_row import Step
 from migrate.systems.checkpoint_file import read_checkpoint

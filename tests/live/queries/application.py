@@ -15,10 +15,11 @@ from migrate.queries.routing.partitioners import default_partition
 from tests.live.kafka_streams import kinds
 from tests.live.kafka_streams.events import Event, json_line
 from tests.live.kafka_streams.program import ask_running
-from tests.live.queries.questions import random_questions, skewed_events
+from tests.live.queries.questions import ORDERS, Question, random_questions, skewed_events
 
 VERSION = "4.3.1"
 PARTITIONS = 2
+KEYS = 3000
 HOST = "kafka-host:7654"
 
 TYPES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -38,13 +39,19 @@ def ask_application(bootstrap: str, folder: Path, count: int) -> list[tuple[Line
     events = {kind: skewed_events(kind, seed=f"application/{kind}") for kind in TYPES}
     for store, written in events.items():
         _send(bootstrap, f"{store}-events", written)
-    questions = [*_of_stores(events, count), *_of_types(), *_of_keys(3 * count)]
+    questions = [*_of_stores(events, count), *_of_types(), *_of_keys(KEYS)]
     (folder / "questions.jsonl").write_text("".join(json.dumps(each) + "\n" for each in questions), encoding="utf-8")
     total = sum(map(len, events.values()))
     stores = {kind: kind for kind in TYPES}
     ask_running(VERSION, folder / "app", kinds=stores, bootstrap=bootstrap, count=total, asked=folder)
     with (folder / "answers.jsonl").open(encoding="utf-8") as answers:
         return list(zip(questions, map(json.loads, answers), strict=True))
+
+
+def question_of(line: Line) -> Question:
+    """The question of a line; what is written as digits are keys."""
+    args = (bytes.fromhex(each) if isinstance(each, str) and each not in ORDERS else each for each in line["args"])
+    return Question(line["call"], tuple(args))
 
 
 def _of_stores(events: Mapping[str, Sequence[Event]], count: int) -> Iterator[Line]:

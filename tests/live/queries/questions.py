@@ -13,7 +13,8 @@ from tests.live.kafka_streams.events import Event, random_events
 from tests.live.kafka_streams.kinds import KINDS, RETENTION_MS, Kind, segment_interval
 
 RECORDS = 400
-SKEWED = 40
+SKEWED = 30
+ORDERS = ("any", "ascending", "descending")
 _NEWEST = b"newest"
 _SHORTEST_SEGMENT_MS = 60_000
 
@@ -98,7 +99,7 @@ def skewed_events(kind: str, *, seed: str) -> list[Event]:
     if held.shape == "key-value":
         return events
     hot = hot_keys(events)
-    times = sorted(rng.choices(edges(events), k=SKEWED))
+    times = sorted([*edges(events), *rng.choices(edges(events), k=SKEWED)])
     more = [_event(held, rng.choice(hot), time, rng) for time in times]
     return list(_intime_of(events, more))
 
@@ -235,7 +236,7 @@ class _Arguments:
         return event.key, event.start or 0, (event.end or 0) + self._rng.choice((0, 0, 0, 1))
 
     def _order(self) -> tuple[str]:
-        return (self._rng.choice(("any", "ascending", "descending")),)
+        return (self._rng.choice(ORDERS),)
 
     def _beside(self, key: bytes) -> bytes:
         return self._rng.choices((key, key + b"\x00", key[:-1]), (8, 1, 1))[0]

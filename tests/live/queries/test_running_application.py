@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,15 +11,18 @@ from formats.serde import BYTES, Serde
 from formats.serdes.numeric import NumberSerde
 from formats.serdes.text import StringSerde
 from migrate.queries.definition import StoreDefinition
+from migrate.queries.requests.request import StateQueryRequest
 from migrate.queries.routing.hosts import stated_hosts
 from migrate.queries.routing.metadata import KeyRouter
 from migrate.queries.routing.partitioners import default_partition
 from migrate.queries.stores import QueryableStores
 from tests.broker.broker import Broker
+from tests.live.kafka_streams.kinds import SESSION, VERSIONED
 from tests.live.kafka_streams.program import require_live
-from tests.live.queries.application import HOST, PARTITIONS, TYPES, Line, ask_application
+from tests.live.queries.application import HOST, KEYS, PARTITIONS, TYPES, Line, ask_application, question_of
+from tests.live.queries.ours import as_kafka_streams_has_it, ask_view, open_ours, query_of, written_result
 
-COUNT = 300
+COUNT = 80
 """Questions of each store."""
 _MANY = 2**31 - 1
 """Of how many partitions the program gives the default partitioner's choice, too."""
@@ -37,7 +41,54 @@ def test_a_key_is_where_kafka_streams_says(asked: tuple[Path, list[tuple[Line, L
         key = _serialized(question["args"][0])
         assert (default_partition(key, PARTITIONS), default_partition(key, _MANY)) == (partition, of_many), question
         assert (host, standbys) == (HOST, 0)
-    assert len(found) == 3 * COUNT
+    assert len(found) == KEYS
+
+
+def test_views_of_two_partitions_are_its_own(asked: tuple[Path, list[tuple[Line, Line]]]) -> None:
+    ours = open_ours(asked[0], TYPES)
+    for line, expected in asked[1]:
+        if line["call"] == "key_metadata" or line["call"].endswith("Query"):
+            continue
+        where = line["store"], line["type"], question_of(line)
+        found = ask_view(ours, *where, line["partition"])
+        if line["partition"] is None and isinstance(expected.get("found"), list) and not _is_point(line):
+            parts = [ask_view(ours, *where, number)["found"] for number in range(PARTITIONS)]
+            assert found["found"] == parts[0] + parts[1], line
+            # `findSessions` of Kafka Streams, and `fetch` of one key, give those of the first partition that has any.
+            is_first = line["store"] == SESSION and (len(line["args"]) == 1 or "find_sessions" in line["call"])
+            expectable = parts if is_first else (parts[0] + parts[1], parts[1] + parts[0])
+            assert expected["found"] in expectable, line
+        elif line["call"] == "fetch_session" and line["partition"] is None:
+            assert expected["found"] in (found["found"], None), line  # it asks one partition only
+        else:
+            assert found.get("found") == expected.get("found"), line
+            assert found.get("error", "").replace("Error", "Exception") == expected.get("error", ""), line
+
+
+def test_queries_of_two_partitions_are_its_own(asked: tuple[Path, list[tuple[Line, Line]]]) -> None:
+    ours = open_ours(asked[0], TYPES)
+    for line, expected in asked[1]:
+        if not line["call"].endswith("Query"):
+            continue
+        question = question_of(line)
+        if "error" not in expected:
+            result = ours.query(StateQueryRequest.in_store(line["store"]).with_query(query_of(question)))
+            found = {
+                str(number): as_kafka_streams_has_it(written_result(each), question)
+                for number, each in result.partition_results.items()
+            }
+            if line["store"] == VERSIONED:  # it keeps no position on disk
+                found, expected["partitions"] = (_without_positions(each) for each in (found, expected["partitions"]))
+            assert found == expected["partitions"], line
+
+
+def _is_point(line: Line) -> bool:
+    is_window = line["call"] == "fetch" and "window" in line["type"] and len(line["args"]) == 2
+    return is_window or line["call"] in ("get", "fetch_session")
+
+
+def _without_positions(results: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {number: {**each, "position": None} for number, each in results.items()}
 
 
 def test_a_key_as_an_object_is_where_kafka_streams_says(asked: tuple[Path, list[tuple[Line, Line]]]) -> None:
@@ -57,7 +108,7 @@ def test_a_key_as_an_object_is_where_kafka_streams_says(asked: tuple[Path, list[
             found = stores[type(key)].key_metadata(question["store"], key, router=router)
             assert (found.partition, str(found.active), len(found.standbys)) == tuple(answer["found"][:3]), question
             count += 1
-    assert count == 3 * COUNT
+    assert count == KEYS
 
 
 def _serialized(key: str | int | dict[str, str]) -> bytes:

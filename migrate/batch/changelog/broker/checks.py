@@ -29,7 +29,7 @@ from migrate.errors import RefusedError
 from migrate.kafka.cluster import Cluster, Ends, Topic
 from migrate.kafka.connection import Connection
 from migrate.kafka.reader import read
-from migrate.model.changelog import Changelog, Topics, Way
+from migrate.model.changelog.written import Changelog, Topics, Way
 from migrate.model.reports import Behind, Doubt
 from migrate.model.units import plural, size
 from migrate.spec.allowed import LOST_TOMBSTONES, allowing

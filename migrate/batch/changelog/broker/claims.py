@@ -16,7 +16,7 @@ from migrate.errors import RefusedError
 from migrate.kafka.claims import Claim, Claims, ClaimState, Place, change_claims, read_claims
 from migrate.kafka.cluster import Cluster, Topic
 from migrate.kafka.connection import Connection
-from migrate.model.changelog import Changelog, Topics
+from migrate.model.changelog.written import Changelog, Topics
 
 
 def marker_group(name: str) -> str:

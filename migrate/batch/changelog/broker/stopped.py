@@ -11,7 +11,7 @@ from migrate.errors import RefusedError
 from migrate.kafka.cluster import Cluster, Ends
 from migrate.kafka.connection import Connection
 from migrate.kafka.reader import read
-from migrate.model.changelog import Changelog
+from migrate.model.changelog.written import Changelog
 from migrate.model.reports import Doubt
 from migrate.model.units import plural
 from migrate.spec.spec import Spec

@@ -18,7 +18,7 @@ NEEDED_BY_TASKS = ("rocksdict", "fastavro", "numpy", "pyarrow", "pydantic", "xxh
 """The packages that a task imports on an executor."""
 RARELY_NEEDED = ("pyarrow",)
 """Those of them that tasks import only for the first dead letter, since the import is slow."""
-PLACE = Path(__file__).absolute().parents[1]
+PLACE = Path(__file__).absolute().parents[2]
 """The folder or archive that our packages are in."""
 _claimed: set[str] = set()
 

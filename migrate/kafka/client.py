@@ -1,0 +1,134 @@
+"""A client that asks a Kafka cluster, and waits for its answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from migrate.errors import BrokerError, MigrationError
+from migrate.kafka.connection import Connection
+from migrate.kafka.failures import AGAIN, Failures
+
+if TYPE_CHECKING:
+    from confluent_kafka import Producer, TopicPartition
+
+REQUEST_SECONDS = 30.0
+"""The broker has so long to answer a request."""
+_Asked = TypeVar("_Asked")
+_Answer = TypeVar("_Answer")
+_POLL_SECONDS = 0.2
+_STARTING = ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")
+"""What a broker answers about groups while it starts, or when another one has just taken them over."""
+
+
+class Client:
+    """A context manager, which ends where the broker cannot be reached. Every method raises an error of the kind."""
+
+    def __init__(self, connection: Connection, kind: type[MigrationError] = BrokerError) -> None:
+        from confluent_kafka.admin import AdminClient
+
+        self.connection = connection
+        self._failures = Failures(connection, kind)
+        with self._failures.explained("connect"):
+            # By a name of its own: the requests of one that is dropped hang, or fail.
+            self._admin = AdminClient(connection.settings({"error_cb": self._failures.heed}))
+
+    def __enter__(self) -> Self:
+        with self._failures.explained("reach the broker"):
+            self._answer(self._admin.describe_cluster(request_timeout=REQUEST_SECONDS))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        del self._admin
+
+    def _ask(
+        self, doing: str, request: Callable[..., Mapping[Any, Future[_Answer]]], about: object, **more: object
+    ) -> _Answer:
+        """The answer to a request about one thing."""
+        (answer,) = self._ask_all(doing, request, about, more).values()
+        return answer
+
+    def _ask_all(
+        self,
+        doing: str,
+        request: Callable[..., Mapping[_Asked, Future[_Answer]]],
+        about: object,
+        more: Mapping[str, object],
+        absent: int | None = None,
+    ) -> dict[_Asked, _Answer]:
+        """The answers to a request; without those that the broker refuses with the code `absent`."""
+        from confluent_kafka import KafkaException
+
+        found = {}
+        with self._failures.explained(doing):
+            for asked, answer in request(about, request_timeout=REQUEST_SECONDS, **more).items():
+                try:
+                    found[asked] = self._answer(answer)
+                except KafkaException as error:
+                    if error.args[0].code() != absent:
+                        raise
+        return found
+
+    def _ask_coordinator(
+        self, doing: str, request: Callable[..., Mapping[Any, Future[Any]]], group: object, **more: object
+    ) -> Any:  # noqa: ANN401 - as many kinds of answers as requests
+        """The answer to a request about one group; a coordinator that is not ready yet is asked again."""
+        from confluent_kafka import KafkaException
+
+        deadline = time.monotonic() + REQUEST_SECONDS
+        with self._failures.explained(doing):
+            while True:
+                try:
+                    (asked,) = request([group], request_timeout=REQUEST_SECONDS, **more).values()
+                    answer = self._answer(asked)
+                    _check(getattr(answer, "topic_partitions", ()))
+                except KafkaException as error:
+                    if error.args[0].name() not in _STARTING or time.monotonic() > deadline:
+                        raise
+                    time.sleep(_POLL_SECONDS)
+                else:
+                    return answer
+
+    def _answer(self, asked: Future[_Answer]) -> _Answer:
+        from confluent_kafka import KafkaException
+
+        while True:
+            try:
+                answer = asked.result(_POLL_SECONDS)
+            except TimeoutError:
+                self._admin.poll(0)
+                if refused := self._failures.refused():
+                    raise KafkaException(refused) from None
+            else:
+                self._failures.forget()
+                return answer
+
+    def _awaited(self, look: Callable[[], _Answer | None], otherwise: str) -> _Answer:
+        deadline = time.monotonic() + REQUEST_SECONDS
+        while (found := look()) is None:
+            if time.monotonic() > deadline:
+                raise self._failures.kind(f"{otherwise} after {REQUEST_SECONDS:.0f} s", hint=AGAIN)
+            time.sleep(0.05)
+        return found
+
+
+def take_over(connection: Connection, failures: Failures, transactional_id: str) -> Producer:
+    """A producer of this id. No earlier one can write any more, and the transaction that it left open is ended."""
+    from confluent_kafka import Producer
+
+    producer = Producer(connection.settings({"transactional.id": transactional_id, "error_cb": failures.heed}))
+    producer.init_transactions(REQUEST_SECONDS)
+    return producer
+
+
+def _check(partitions: Iterable[TopicPartition]) -> None:
+    from confluent_kafka import KafkaException
+
+    for each in partitions:
+        if each.error is not None:
+            raise KafkaException(each.error)

@@ -1,0 +1,1 @@
+"""What a migration does with the changelog topics of its stores, as its ledger holds it."""
