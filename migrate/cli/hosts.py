@@ -92,6 +92,7 @@ class HostOptions:
         stated, by = self._stated(), PARTITIONERS[self.partitioner]
         server = None if self.application_server is None else HostInfo.parse(self.application_server)
         if not self._asks_broker:
+            self._check_no_broker()
             if self.partitions is None:
                 if stated is not None:
                     raise SpecError("the hosts need the number of partitions", hint="state it: --partitions N")
@@ -112,6 +113,12 @@ class HostOptions:
     @property
     def _asks_broker(self) -> bool:
         return self.hosts_from_group or self.bootstrap is not None
+
+    def _check_no_broker(self) -> None:
+        given = {"--config": self.config, "--application-id": self.application_id, "--group-port": self.group_port}
+        for name, value in given.items():
+            if value is not None:
+                raise SpecError(f"{name} goes with a broker", hint="name it: --bootstrap HOST:PORT")
 
     def _application(self, place: Path) -> tuple[Application, Connection]:
         """Raises SpecError where no broker is named."""

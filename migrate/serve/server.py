@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from migrate.errors import RefusedError, SpecError, system_errors_explained
+from migrate.errors import MigrationError, RefusedError, SpecError, system_errors_explained
 from migrate.queries.routing.hosts import HostInfo
 from migrate.queries.routing.metadata import Router
 from migrate.queries.side_by_side.stores import SideBySideStores
@@ -115,7 +115,11 @@ def listening(
         socket_ = listen(host, port, token=token)
         here = HostInfo(host, socket_.getsockname()[1])
         names = None if token is not None else (*_NAMES, host.lower())
-        known = None if router is None else router(here)
+        try:
+            known = None if router is None else router(here)
+        except MigrationError:
+            socket_.close()
+            raise
         config = uvicorn.Config(
             Service(stores, router=known, token=token, limits=granted, names=names, sides=sides, stale=stale),
             http=type("LimitedConnection", (Connection,), {"limits": granted}),

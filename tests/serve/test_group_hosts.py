@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -61,6 +62,8 @@ def test_services_find_each_other_and_follow_the_application(broker: Broker, tmp
         time.sleep(4)  # both have asked again, and found nobody
         _await_hosts(second, {addresses[0]}, keys)
         _check_all(second, keys, is_running=False)
+        second.process.terminate()
+        assert second.process.wait(20) in (0, -signal.SIGTERM), "the thread that asks the broker holds up nothing"
 
 
 def _await_hosts(asked: Served, expected: set[str], keys: list[str]) -> None:
