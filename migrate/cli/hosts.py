@@ -122,7 +122,7 @@ class HostOptions:
 
     def _application(self, place: Path) -> tuple[Application, Connection]:
         """Raises SpecError where no broker is named."""
-        from migrate.batch.changelog.write import connection_of
+        from migrate.batch.changelog.broker.connect import connection_of
         from migrate.kafka.connection import read_connection
         from migrate.queries.routing.application import Application
         from migrate.spec.loading import load_spec
