@@ -29,8 +29,8 @@ from tests.serve.services import ORDERS
 
 COPY = "a copy of "
 """The values of standbys begin so."""
-_WITHIN_SECONDS = 14.0
-"""For a host that hangs: the limit is 10 s."""
+_HANGS_SECONDS = 10.0
+"""How long a host may take to answer, by the service's limits."""
 
 
 @dataclass(frozen=True)
@@ -160,12 +160,12 @@ def test_a_host_that_hangs_holds_up_its_own_keys_alone(hosts: Hosts) -> None:
         for key in _keys(0, 1):
             asked = time.monotonic()
             assert hosts.third.found(_path(key))["value"] == ORDERS[key]
-            assert time.monotonic() - asked < 2
+            assert time.monotonic() - asked < _HANGS_SECONDS / 2
         key, asked = _keys(3)[0], time.monotonic()
         assert hosts.third.found(_path(key, stale=True))["value"] == COPY + ORDERS[key]
-        assert time.monotonic() - asked < 3
+        assert time.monotonic() - asked < _HANGS_SECONDS / 2
         assert all(_is_unavailable(each.result()) for each in hanging)
-        assert time.monotonic() - began < _WITHIN_SECONDS
+        assert time.monotonic() - began < 2 * _HANGS_SECONDS
     hosts.second.process.send_signal(signal.SIGCONT)
     assert hosts.third.found(_path(_keys(2)[0]))["value"] == ORDERS[_keys(2)[0]]
 
