@@ -202,7 +202,7 @@ def test_a_port_that_is_taken_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_client_that_sends_nothing_is_left(tmp_path: Path) -> None:
-    with serving(orders_of(make_orders(tmp_path / "app")), limits=Limits(head_seconds=0.3)) as asked:
+    with serving(orders_of(make_orders(tmp_path / "app")), limits=Limits(head_seconds=0.1)) as asked:
         for begun in (b"", b"GET /stores/orders/keys/order", b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\nGET /he"):
             start = time.monotonic()
             with socket.create_connection(asked.address, timeout=10) as connection:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 from urllib.parse import urlencode
 
-from migrate.queries.json_values import json_bytes
+from formats.serde import BYTES
+from migrate.queries.json_values import as_json, json_bytes
+from migrate.queries.open.partition import Opened, Partition
+from migrate.queries.views.composite import decoded
 from migrate.serve.answers.keys import read_key
 from migrate.serve.context import Context
 from migrate.serve.handles import Resolved
-from migrate.serve.records import records_in
+from migrate.serve.records import check_kind, records_in, type_of
 from migrate.serve.web.problems import Problem
 from migrate.serve.web.wire import Answer, Request, flag, whole_number
 
@@ -39,6 +42,28 @@ async def page(context: Context, request: Request) -> Answer:
     with context.scanning():
         found = await handle.ask(asked.read)
     return found if isinstance(found, Answer) else await asked.of_host(found, handle.generation)
+
+
+@dataclass(frozen=True, slots=True)
+class _Serialized:
+    """A store partition whose keys are read as they are stored: a page goes on behind one, however it was spelled."""
+
+    partition: Partition
+
+    @property
+    def id(self) -> str:
+        return self.partition.id
+
+    @property
+    def number(self) -> int | None:
+        return self.partition.number
+
+    def opened(self) -> Opened:
+        opened = self.partition.opened()
+        return replace(opened, format=replace(opened.format, key_serde=BYTES))
+
+    def check(self) -> None:
+        self.partition.check()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,24 +107,26 @@ class _Page:
 
     def _records(self, resolved: Resolved, place: _Place) -> Iterator[tuple[int, bytes, dict[str, object]]]:
         """(how many partitions lie before, serialized key, record) from a place on."""
-        serde = resolved.definition.key
+        check_kind(resolved.format, "key-value")
         low, high = (self._bound(resolved, name) for name in ("from", "to"))
-        is_reverse = flag(self.given, "reverse")
-        for number, view in enumerate(resolved.views(self.context.own(self.store))):
-            if number < place.number:
-                continue
+        is_reverse, own = flag(self.given, "reverse"), self.context.own(self.store)
+        here = [each for each in resolved.partitions if own is None or each.number is None or each.number in own]
+        for number, partition in enumerate(here[place.number :], place.number):
             after = base64.b64decode(place.after) if place.after is not None and number == place.number else None
-            start, end = low, high
-            if after is not None:
-                start, end = (low, serde.decode(after)) if is_reverse else (serde.decode(after), high)
-            for key, record in records_in(resolved.format, view, start, end, is_reverse=is_reverse):
-                found = serde.encode(key)
-                if found != after:
-                    yield number, found, record
+            start, end = (
+                (low, high if after is None else after) if is_reverse else (low if after is None else after, high)
+            )
+            known = partition.opened().format
+            view = type_of(known).view(resolved.name, [_Serialized(partition)], resolved.definition)
+            for key, record in records_in(known, view, start, end, is_reverse=is_reverse):
+                if key != after:
+                    yield number, key, record | {"key": as_json(decoded(known.key_serde, key, key))}
 
-    def _bound(self, resolved: Resolved, name: str) -> Any:  # noqa: ANN401 - the serde's type
+    def _bound(self, resolved: Resolved, name: str) -> bytes | None:
         text = self.given.get(name)
-        return None if text is None else read_key(resolved.definition, text, self.given)
+        if text is None:
+            return None
+        return resolved.definition.key.encode(read_key(resolved.definition, text, self.given))
 
     @property
     def _asked(self) -> str:
