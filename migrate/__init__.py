@@ -128,6 +128,9 @@ if TYPE_CHECKING:
     from migrate.queries.retries import with_retries as with_retries
     from migrate.queries.routing.hosts import HostInfo as HostInfo
     from migrate.queries.routing.hosts import Placement as Placement
+    from migrate.queries.routing.hosts import StatedHosts as StatedHosts
+    from migrate.queries.routing.hosts import read_hosts as read_hosts
+    from migrate.queries.routing.hosts import stated_hosts as stated_hosts
     from migrate.queries.routing.metadata import KeyQueryMetadata as KeyQueryMetadata
     from migrate.queries.routing.metadata import KeyRouter as KeyRouter
     from migrate.queries.side_by_side.report import GetReport as GetReport
@@ -227,7 +230,7 @@ _HOMES = {
     ),
     "migrate.queries.requests.request": "InStore StateQueryRequest",
     "migrate.queries.requests.result": "FailureReason QueryResult StateQueryResult",
-    "migrate.queries.routing.hosts": "HostInfo Placement",
+    "migrate.queries.routing.hosts": "HostInfo Placement StatedHosts read_hosts stated_hosts",
     "migrate.queries.routing.metadata": "KeyQueryMetadata KeyRouter",
     "migrate.queries.side_by_side.report": "GetReport RecordReport SideBySide",
     "migrate.queries.side_by_side.stores": "SideBySideStores",

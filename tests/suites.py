@@ -43,6 +43,7 @@ REAL = (
     "queries/open/test_directory.py::test_eight_readers_through_repeated_exchanges_never_get_an_answer_of_another_store",
     "queries/open/test_migration.py",
     "queries/routing/test_real_group.py",
+    "serve/test_scans.py",
     "show/page/test_chromium.py",
     "situations/test_commands.py",
     "spark",
@@ -129,6 +130,7 @@ GROUPS = {
         "batch/switch/test_full_disk.py",
         "batch/switch/test_watched.py",
         "batch/test_run_lock.py",
+        "serve/test_scans.py",
         "spec/test_schema_registry.py",
     ),
 }

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
-from formats import Window
 from migrate.cli.errors import verb
+from migrate.cli.hosts import HostOptions, host_options
 from migrate.cli.options import current_output, spec_argument
 from migrate.errors import SpecError
 from migrate.show.streams import write_err
 
 if TYPE_CHECKING:
     from migrate.queries.definition import StoreDefinition
+    from migrate.queries.side_by_side.stores import SideBySideStores
     from migrate.queries.stores import QueryableStores
-
-_WINDOW = re.compile(r"(\d{1,18})(?:,(\d{1,18}))?")
 
 
 @click.command()
@@ -40,11 +38,11 @@ def get(spec: str, key: str, *, store: str | None, window: str | None, is_base64
     stateferry get migration.toml customer-17 --window 1700000000000
     stateferry get migration.toml 0x637573746f6d65722d3137 --json
     """
-    from migrate.queries.side_by_side.stores import SideBySideStores
+    from migrate.queries.side_by_side.stores import SideBySideStores, stated_window
     from migrate.show.text.get import show_get
     from migrate.spec.loading import load_spec
 
-    report = SideBySideStores(load_spec(spec)).get(store, key, _window(window), is_base64=is_base64)
+    report = SideBySideStores(load_spec(spec)).get(store, key, stated_window(window), is_base64=is_base64)
     current_output().show(report, show_get)
 
 
@@ -66,11 +64,7 @@ def get(spec: str, key: str, *, store: str | None, window: str | None, is_base64
     help="With SPEC: the store that the application uses, or the old or the new one of the migration.",
 )
 @click.option("--stale", is_flag=True, help="Read beside a running application: what it has written to disk.")
-@click.option("--partitions", type=click.IntRange(min=1), help="Partitions of the stores' topics, on all hosts.")
-@click.option(
-    "--hosts", type=click.Path(), help="A TOML file of all hosts and their partitions: requests are forwarded."
-)
-@click.option("--application-server", metavar="HOST:PORT", help="This host in that file, if not --host and --port.")
+@host_options
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=7654, show_default=True, help="The port; 0: a free one.")
 @verb
@@ -79,51 +73,45 @@ def serve(
     *,
     side: Literal["live", "old", "new"],
     stale: bool,
-    partitions: int | None,
-    hosts: str | None,
-    application_server: str | None,
     host: str,
     port: int,
+    routing: HostOptions,
     **of_a_path: str | int | None,
 ) -> None:
     """Answer queries over HTTP, while the stores are migrated and while they are not.
 
     SPEC is a migration, whose live store is read before, during and after the switch; PATH is an application's state
     directory or a RocksDB directory. Only reads. Other hosts can reach it only if the environment has
-    STATEFERRY_TOKEN, which clients then send as a bearer token. /docs lists what can be asked.
+    STATEFERRY_TOKEN, which clients then send as a bearer token, or as the password of any user. /docs lists what can
+    be asked; of a migration, /compare is a page that shows old and new records side by side.
 
     \b
     stateferry serve migration.toml
     stateferry serve state/orders-app --store orders --format kafka-streams.key-value --key-serde string
     curl http://127.0.0.1:7654/stores/orders/keys/order-001586
     """
-    from migrate.queries.routing.hosts import HostInfo
-    from migrate.queries.routing.metadata import KeyRouter, stated_router
     from migrate.serve.server import listening
 
-    if hosts is not None and partitions is None:
-        raise SpecError("--hosts needs the number of partitions", hint="state it: --partitions N")
-    stores = _stores(Path(place), side, stale=stale, of_a_path=of_a_path)
-
-    def router(here: HostInfo) -> KeyRouter:
-        me = here if application_server is None else HostInfo.parse(application_server)
-        file = None if hosts is None else Path(hosts)
-        return stated_router(file, dict.fromkeys(stores.names, partitions or 0), me)
-
+    stores = _stores(Path(place), side, of_a_path)
     service = listening(
-        stores,
-        host=host,
-        port=port,
-        router=None if partitions is None else router,
+        stores, host=host, port=port, router=routing.router(stores), sides=_sides(Path(place)), stale=stale
     )
     if not current_output().quiet:
         write_err(f"listening on {service.url}, described at {service.url}/docs")
     service.run()
 
 
+def _sides(place: Path) -> SideBySideStores | None:
+    from migrate.queries.side_by_side.stores import SideBySideStores
+    from migrate.spec.loading import load_spec
+
+    return SideBySideStores(load_spec(place)) if place.is_file() else None
+
+
 def _stores(
-    place: Path, side: Literal["live", "old", "new"], *, stale: bool, of_a_path: dict[str, str | int | None]
+    place: Path, side: Literal["live", "old", "new"], of_a_path: dict[str, str | int | None]
 ) -> QueryableStores:
+    """Also those that an application has open: whether a request may be answered from them, the service decides."""
     from migrate.queries.stores import QueryableStores
 
     given = {name: value for name, value in of_a_path.items() if value is not None}
@@ -135,10 +123,10 @@ def _stores(
             raise SpecError(
                 f"{option} goes with a directory, and {place} is a file", hint="the spec says how to read it"
             )
-        return QueryableStores.of_migration(load_spec(place), side=side, stale=stale)
+        return QueryableStores.of_migration(load_spec(place), side=side, stale=True)
     if "store" not in given or "format_id" not in given:
         raise SpecError(f"{place} is a directory: which store of it?", hint="give --store and --format")
-    return QueryableStores.of_directory(place, {str(given["store"]): _definition(given)}, stale=stale)
+    return QueryableStores.of_directory(place, {str(given["store"]): _definition(given)}, stale=True)
 
 
 def _definition(given: dict[str, str | int]) -> StoreDefinition:
@@ -156,12 +144,3 @@ def _definition(given: dict[str, str | int]) -> StoreDefinition:
 
 def _number(given: dict[str, str | int], name: str) -> int | None:
     return int(given[name]) if name in given else None
-
-
-def _window(text: str | None) -> Window | None:
-    if text is None:
-        return None
-    found = _WINDOW.fullmatch(text)
-    if found is None:
-        raise SpecError(f"--window {text!r} is not START or START,END", hint="for example: --window 1700000000000")
-    return Window(int(found[1]), None if found[2] is None else int(found[2]))

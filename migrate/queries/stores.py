@@ -27,6 +27,7 @@ from migrate.queries.open.site import AdapterFunctions
 from migrate.queries.requests.answer import answer
 from migrate.queries.requests.request import StateQueryRequest
 from migrate.queries.requests.result import StateQueryResult
+from migrate.queries.routing.metadata import KeyQueryMetadata, KeyRouter
 from migrate.spec.spec import Spec
 
 V_co = TypeVar("V_co", covariant=True)
@@ -171,6 +172,16 @@ class QueryableStores:
         raise StoreNotReadyError(
             f"the state store {name!r} is being replaced again and again", hint="retry with backoff"
         )
+
+    @system_errors_explained()
+    def key_metadata(self, name: str, key: object, *, router: KeyRouter) -> KeyQueryMetadata:
+        """Which partition a key belongs to, and which hosts have it; the key of a window or session without its times.
+
+        The key is serialized by the store's key serde, and `router` has the partitioner: Kafka's own, or one of yours.
+        Raises UnknownStateStoreError, EntryError for a key that the serde cannot write, and RefusedError where `router`
+        does not know how many partitions the store has.
+        """
+        return router.key_metadata(name, self.definition(name).key.encode(key))
 
     def _check_known(self, name: str) -> None:
         if name not in self._source.names:

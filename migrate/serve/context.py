@@ -5,32 +5,46 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any, NamedTuple
 
-from migrate.errors import RefusedError
+from migrate.errors import RefusedError, StoreNotReadyError
 from migrate.queries.definition import StoreDefinition
 from migrate.queries.routing.hosts import HostInfo
 from migrate.queries.routing.metadata import KeyQueryMetadata, Router
 from migrate.queries.stores import QueryableStores
 from migrate.serve.forwarding import FORWARDED, Forwarder
-from migrate.serve.handles import Handle
+from migrate.serve.handles import Handle, Resolved
 from migrate.serve.web.cursors import Cursors
 from migrate.serve.web.limits import Limits
 from migrate.serve.web.metrics import Metrics
 from migrate.serve.web.problems import Problem
-from migrate.serve.web.wire import Request
+from migrate.serve.web.wire import Header, Request
+
+
+class Own(NamedTuple):
+    """The partitions of this host that a scan reads."""
+
+    views: dict[int | None, Any]
+    """By the number of their partition."""
+    headers: tuple[Header, ...]
+    """How old the answer may be."""
 
 
 class Context:
     """The stores of this host, the way to the others, and what the service grants."""
 
-    def __init__(self, stores: QueryableStores, router: Router | None, token: str | None, limits: Limits) -> None:
+    def __init__(
+        self, stores: QueryableStores, router: Router | None, token: str | None, limits: Limits, *, stale: bool
+    ) -> None:
         self.stores = stores
         self.router = router
         self.limits = limits
+        self._is_stale = stale
         self.metrics = Metrics()
         self.cursors = Cursors()
         self.pool = ThreadPoolExecutor(limits.scans, thread_name_prefix="stateferry-scan")
-        self.forwarder = Forwarder(None if router is None else router.me, token, limits, self.metrics)
+        self.me = None if router is None else router.me
+        self.forwarder = Forwarder(self.me, token, limits, self.metrics)
         self._handles: dict[str, Handle] = {}
         self._scans = 0
 
@@ -67,9 +81,11 @@ class Context:
 
     def elsewhere(self, found: KeyQueryMetadata, request: Request, *, is_stale: bool) -> tuple[HostInfo, ...]:
         """The hosts to ask for a key, in this order; none: this one. Raises Problem for a second forwarding."""
-        me = None if self.router is None else self.router.me
-        if me is None or found.active is None or found.active == me or (is_stale and me in found.standbys):
+        me = self.me
+        if me is None or found.active == me or (is_stale and me in found.standbys):
             return ()
+        if found.active is None:
+            raise Problem(503, f"which host has partition {found.partition} active is not known", hint=_NOT_KNOWN)
         self.check_not_forwarded(request, f"partition {found.partition} is at {found.active}, not here at {me}")
         return (found.active, *found.standbys) if is_stale else (found.active,)
 
@@ -78,19 +94,40 @@ class Context:
         sender = request.header(FORWARDED)
         if sender is None:
             return
-        if self.router is not None and sender == str(self.router.me):
+        if sender == str(self.me):
             raise Problem(508, f"this host has forwarded the request to itself: {what}", hint=_SAME_HOSTS)
         raise Problem(421, f"{what}, and {sender} has forwarded the request already", hint=_SAME_HOSTS)
 
     def others(self, store: str, request: Request) -> tuple[HostInfo, ...]:
         """The other hosts of a store, whose own records follow those of this one."""
-        if self.router is None or self.router.me is None or request.header(FORWARDED) is not None:
+        if self.router is None or self.me is None or request.header(FORWARDED) is not None:
             return ()
-        return tuple(host for host in self.router.hosts(store) if host != self.router.me)
+        return tuple(host for host in self.router.hosts(store) if host != self.me)
 
-    def own(self, store: str) -> frozenset[int] | None:
-        """The partitions that this host answers scans from; None: all that it has."""
-        return None if self.router is None else self.router.active_partitions(store)
+    def own(self, resolved: Resolved, *, is_stale: bool) -> Own:
+        """What this host answers scans of a store from. Raises Problem, or StoreNotReadyError for a store in use."""
+        try:
+            wanted = None if self.router is None else self.router.active_partitions(resolved.name)
+        except RefusedError as error:
+            raise Problem(503, error.message, hint=error.hint, error=type(error).__name__) from error
+        views = resolved.views(wanted)
+        as_of = [opened.as_of_ms for number in views for opened in resolved.openings(number)]
+        known = min((each for each in as_of if each is not None), default=None)
+        return Own(views, self.as_of(resolved, known, is_stale=is_stale))
+
+    def as_of(self, resolved: Resolved, written_at: int | None, *, is_stale: bool) -> tuple[Header, ...]:
+        """The header for an answer from what was written until then; None: from all there is.
+
+        Raises StoreNotReadyError where nobody asked for less than all there is.
+        """
+        if written_at is None:
+            return ()
+        if not (is_stale or self._is_stale):
+            raise StoreNotReadyError(
+                f"the store {resolved.name!r} is in use by its application, which may hold writes in memory",
+                hint="stop that application, or ask for what it has written to its files: stale=true",
+            )
+        return ((b"x-stateferry-as-of", str(written_at).encode()),)
 
     async def close(self) -> None:
         """Close what was opened for the service; the stores close with their last reader."""
@@ -98,4 +135,5 @@ class Context:
         self.pool.shutdown(wait=False, cancel_futures=True)
 
 
+_NOT_KNOWN = "retry once the application's group is stable; or list the hosts: --hosts"
 _SAME_HOSTS = "give every host the same list of hosts"

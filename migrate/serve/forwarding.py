@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import httpx
@@ -17,38 +17,44 @@ from migrate.serve.web.wire import Answer, Request
 FORWARDED = b"x-stateferry-forwarded"
 """Names the host that forwards a request."""
 _KEPT = (b"etag", b"cache-control", b"retry-after", b"x-stateferry-as-of")
+_NOT_ANSWERED = (421, 503)
+"""Of a host that another one may stand in for."""
 
 
 class Forwarder:
-    """The connections of this host to the others."""
+    """The connections of this host to the others: to each its own, so that one that hangs takes none from the rest."""
 
     def __init__(self, me: HostInfo | None, token: str | None, limits: Limits, metrics: Metrics) -> None:
         self._metrics = metrics
-        headers = {FORWARDED.decode(): str(me)} | ({"authorization": f"Bearer {token}"} if token else {})
-        timeout = httpx.Timeout(limits.forward_seconds, connect=limits.connect_seconds)
-        self._client = httpx.AsyncClient(headers=headers, timeout=timeout, trust_env=False)
+        self._headers = {FORWARDED.decode(): str(me)} | ({"authorization": f"Bearer {token}"} if token else {})
+        self._limits = limits
+        self._clients: dict[HostInfo, httpx.AsyncClient] = {}
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.aclose()
+        for client in self._clients.values():
+            await client.aclose()
 
-    async def ask(self, hosts: Iterable[HostInfo], request: Request) -> Answer:
-        """The answer of the first host that gives one. Raises Problem where none does."""
+    async def ask(self, hosts: Sequence[HostInfo], request: Request) -> Answer:
+        """The answer of the first host that gives one, each but the last soon. Raises Problem where none does."""
+        condition = request.header(b"if-none-match")
+        headers = {"if-none-match": condition} if condition else {}
         silent = []
         for host in hosts:
-            condition = request.header(b"if-none-match")
-            headers = {"if-none-match": condition} if condition else {}
+            is_last = host == hosts[-1]
+            timeout = self._timeout(self._limits.forward_seconds if is_last else self._limits.standby_seconds)
             try:
-                found = await self._client.get(_url(host, request), headers=headers)
+                found = await self._client(host).get(_url(host, request), headers=headers, timeout=timeout)
             except httpx.HTTPError as error:
                 silent.append(f"{host} ({type(error).__name__})")
                 self._metrics.forwarded.labels("no answer").inc()
                 continue
             self._metrics.forwarded.labels("answered").inc()
-            kept = tuple(
-                (name, found.headers[name.decode()].encode()) for name in _KEPT if name.decode() in found.headers
-            )
-            return Answer(found.content, found.status_code, found.headers.get("content-type", "").encode(), kept)
+            if found.status_code in (401, 403):
+                raise _refused(host, found.status_code, found.content)
+            if is_last or found.status_code not in _NOT_ANSWERED:
+                return _passed_on(found)
+            silent.append(f"{host} ({found.status_code})")
         raise _silent(", ".join(silent))
 
     async def lines(self, host: HostInfo, request: Request) -> AsyncGenerator[tuple[bytes, int], None]:
@@ -58,7 +64,7 @@ class Forwarder:
         """
         held = b""  # up to one line, for the last one is no record
         try:
-            async with self._client.stream("GET", _url(host, request)) as found:
+            async with self._client(host).stream("GET", _url(host, request)) as found:
                 if found.status_code != 200:
                     raise _refused(host, found.status_code, await found.aread())
                 async for piece in found.aiter_bytes():
@@ -76,6 +82,22 @@ class Forwarder:
             raise _refused(host, 502, held)
         yield b"", last["records"]
 
+    def _client(self, host: HostInfo) -> httpx.AsyncClient:
+        found = self._clients.get(host)
+        if found is None:
+            timeout = self._timeout(self._limits.forward_seconds)
+            found = httpx.AsyncClient(headers=self._headers, timeout=timeout, trust_env=False)
+            self._clients[host] = found
+        return found
+
+    def _timeout(self, seconds: float) -> httpx.Timeout:
+        return httpx.Timeout(seconds, connect=self._limits.connect_seconds, pool=self._limits.connect_seconds)
+
+
+def _passed_on(found: httpx.Response) -> Answer:
+    kept = tuple((name, found.headers[name.decode()].encode()) for name in _KEPT if name.decode() in found.headers)
+    return Answer(found.content, found.status_code, found.headers.get("content-type", "").encode(), kept)
+
 
 def _url(host: HostInfo, request: Request) -> str:
     query = request.scope["query_string"]
@@ -91,9 +113,9 @@ def _refused(host: HostInfo, status: int, body: bytes) -> Problem:
     problem = said.get("error") if isinstance(said.get("error"), dict) else said
     assert isinstance(problem, dict)
     found = problem.get("status", status)
-    return Problem(
-        found if found in (404, 409, 421, 503, 508) else 503, f"{host}: {problem.get('detail', 'its scan broke off')}"
-    )
+    what = f"{host}: {problem.get('detail', 'its scan broke off')}"
+    hint = "give all hosts the same STATEFERRY_TOKEN" if found in (401, 403) else ""
+    return Problem(found if found in (404, 409, 421, 503, 508) else 503, what, hint=hint)
 
 
 def _document(text: bytes) -> dict[str, Any]:

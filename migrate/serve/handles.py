@@ -55,9 +55,15 @@ class Resolved:
             raise Problem(421, what, hint="ask the host that has it, or start the service with --hosts")
         return found
 
-    def views(self, wanted: frozenset[int] | None) -> list[Any]:
-        """The view of each partition here that is wanted; None: of all."""
-        return [view for number, view in self.by_number.items() if wanted is None or number is None or number in wanted]
+    def views(self, wanted: frozenset[int] | None) -> dict[int | None, Any]:
+        """The view of each partition here that is wanted; None: of all. Raises Problem where one is not here."""
+        if wanted is None or None in self.by_number:
+            return self.by_number
+        return {number: self.view(number) for number in sorted(wanted)}
+
+    def written_ms(self, partition: int | None) -> int | None:
+        """When the newest file was written, of the partition that was not written to for longest."""
+        return min((each.written_ms for each in self.openings(partition) if each.written_ms is not None), default=None)
 
     def openings(self, partition: int | None) -> list[Opened]:
         """The partitions that a view of one or of all reads, as they are now. Raises the errors of `opened`."""

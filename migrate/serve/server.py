@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from migrate.errors import RefusedError, SpecError, system_errors_explained
 from migrate.queries.routing.hosts import HostInfo
 from migrate.queries.routing.metadata import Router
+from migrate.queries.side_by_side.stores import SideBySideStores
 from migrate.queries.stores import QueryableStores
 from migrate.serve.web.limits import Limits
 
@@ -85,6 +86,8 @@ def listening(
     port: int = 7654,
     router: Callable[[HostInfo], Router] | None = None,
     limits: Limits | None = None,
+    sides: SideBySideStores | None = None,
+    stale: bool = True,
 ) -> Listening:
     """A service of these stores, ready to run.
 
@@ -94,6 +97,8 @@ def listening(
         port: 0 takes any that is free.
         router: from this host's address to what knows the partitions of keys and the other hosts.
         limits: None: the usual ones.
+        sides: the old stores and the new ones, where they are those of a migration.
+        stale: answer from stores that their application has open without being asked for what is on disk.
 
     Raises:
         RefusedError: it cannot listen there.
@@ -112,7 +117,7 @@ def listening(
         names = None if token is not None else (*_NAMES, host.lower())
         known = None if router is None else router(here)
         config = uvicorn.Config(
-            Service(stores, router=known, token=token, limits=granted, names=names),
+            Service(stores, router=known, token=token, limits=granted, names=names, sides=sides, stale=stale),
             http=type("LimitedConnection", (Connection,), {"limits": granted}),
             loop="uvloop",
             ws="none",

@@ -13,7 +13,9 @@ from starlette.types import ASGIApp
 
 from migrate.queries.json_values import json_bytes
 from migrate.queries.routing.metadata import Router
+from migrate.queries.side_by_side.stores import SideBySideStores
 from migrate.queries.stores import QueryableStores
+from migrate.serve.answers.compare import Compare
 from migrate.serve.answers.keys import Keys
 from migrate.serve.answers.pages import page
 from migrate.serve.answers.scans import Scan
@@ -23,7 +25,7 @@ from migrate.serve.docs.openapi import openapi
 from migrate.serve.docs.page import docs_page
 from migrate.serve.web.limits import Limits
 from migrate.serve.web.problems import Problem, problem_of
-from migrate.serve.web.wire import Answer, Receive, Request, Scope, Send, refusal
+from migrate.serve.web.wire import Answer, Receive, Request, Scope, Send, as_bearer, refusal
 
 Handler = Callable[[Request], Awaitable[Answer | Scan]]
 _PUBLIC = ("/health", "/docs", "/openapi.json")
@@ -41,6 +43,8 @@ class Service:
         token: str | None = None,
         limits: Limits | None = None,
         names: tuple[str, ...] | None = None,
+        sides: SideBySideStores | None = None,
+        stale: bool = True,
     ) -> None:
         """Serve `stores`.
 
@@ -51,11 +55,13 @@ class Service:
             limits: None: the usual ones.
             names: the names that a client may call this host, so that no web page reaches a service without a token
                 under a name of its own; None: any.
+            sides: the old stores and the new ones, where they are those of a migration.
+            stale: answer from stores that their application has open without being asked for what is on disk.
         """
-        self.context = Context(stores, router, token, limits or Limits())
+        self.context = Context(stores, router, token, limits or Limits(), stale=stale)
         self._token = None if token is None else f"Bearer {token}".encode()
         self._names = None if names is None else frozenset(name.encode() for name in names)
-        keys = Keys(self.context)
+        keys, compare = Keys(self.context), Compare(self.context, sides)
         self._record = self._endpoint("keys", keys.record)
         self._nothing = self._endpoint("none", _no_such_path)
         endpoints: dict[str, tuple[str, Handler]] = {
@@ -66,6 +72,8 @@ class Service:
             "/stores/{store}/range": ("range", self._range),
             "/stores/{store}/all": ("all", self._all),
             "/metadata/{store}/{key:path}": ("metadata", keys.metadata),
+            "/compare": ("compare", compare.page),
+            "/compare/{store}/{key:path}": ("compare", compare.record),
             "/health": ("health", self._health),
             "/metrics": ("metrics", self._metrics),
             "/openapi.json": ("openapi", self._openapi),
@@ -94,7 +102,7 @@ class Service:
             return None
         headers = dict(scope["headers"])
         if self._token is not None:
-            shown = headers.get(b"authorization", b"")
+            shown = as_bearer(headers.get(b"authorization", b""))
             if scope["path"] not in _PUBLIC and not hmac.compare_digest(shown, self._token):
                 return Problem(401, "the bearer token is missing or wrong", hint="send Authorization: Bearer TOKEN")
         elif self._names is not None and _without_port(headers.get(b"host", b"")) not in self._names:

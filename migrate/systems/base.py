@@ -95,6 +95,10 @@ class System(ABC):
         """The time in ms that each segment covers; `segment_ms`: as the application configures it."""
         return segment_ms or retention_ms
 
+    def oldest_kept(self, newest_ms: int, retention_ms: int, segment_ms: int | None) -> int:
+        """The least time of a record that reads of a windowed store return, once it has written one of `newest_ms`."""
+        return newest_ms - retention_ms + 1
+
     def segments(self, path: Path, partition: StorePartition) -> list[Segment]:
         """The segments of a store partition below `path`, oldest first; none where it is one RocksDB directory.
 

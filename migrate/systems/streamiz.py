@@ -58,6 +58,11 @@ class Streamiz(TaskTreeSystem):
         """The configured time, or an hour; it does not depend on the retention."""
         return DEFAULT_SEGMENT_MS if segment_ms is None else segment_ms
 
+    def oldest_kept(self, newest_ms: int, retention_ms: int, segment_ms: int | None) -> int:
+        """The start of a segment: reads return what a segment still holds, and whole segments expire."""
+        size = self.segment_size(retention_ms, segment_ms)
+        return (newest_ms - retention_ms) // size * size
+
     def lock_files(self, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:
         """LOCK in each RocksDB directory of the application, which locks at least those of its tasks."""
         own = [folder for partition in partitions for folder in partition.directories(path).values()]

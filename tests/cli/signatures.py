@@ -21,6 +21,7 @@ NOT_CONSTRUCTED = (
     "Records",
     "RocksStore",
     "SessionView",
+    "StatedHosts",
     "StateStore",
     "TypedRecords",
     "VersionedView",

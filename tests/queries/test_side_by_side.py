@@ -7,41 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from formats import StateRecord, Window
+from formats import Window
 from migrate import Spec, cutover, finalize, rollback, run
 from migrate.errors import SpecError, UnknownStateStoreError
 from migrate.queries.side_by_side.report import SideBySide
 from migrate.queries.side_by_side.stores import SideBySideStores
-from tests.support import KEY_VALUE, TIMESTAMPED, UNKNOWN_TIMESTAMP, make_spec, make_store, open_store
-
-_TASKS = ("0_0", "0_1")
-_JSON = {"from": {"serde": "json"}, "to": {"serde": "json"}}
-_TEXT = {"from": {"serde": "string"}, "to": {"serde": "string"}}
-
-
-def _with_totals(record: StateRecord) -> StateRecord | None:
-    if record.key == "dropped":
-        return None
-    return StateRecord(record.key, {**record.value, "total": record.value["price"] * record.value["count"]})
+from tests.shared.totals import totals_spec
+from tests.support import UNKNOWN_TIMESTAMP, open_store
 
 
 @pytest.fixture
 def spec(tmp_path: Path) -> Spec:
-    """Of a store of two partitions, whose values get a field."""
-    for number, task in enumerate(_TASKS):
-        records = {f"key-{each:03}".encode(): b'{"price":%d,"count":2}' % each for each in range(number, 100, 2)}
-        records |= {b"dropped": b'{"price":1,"count":1}', b"bad": b'{"count":1}'} if number == 0 else {}
-        make_store(tmp_path / "app" / task / "rocksdb" / "orders", records)
-    return make_spec(
-        tmp_path,
-        tmp_path / "app",
-        source_format=KEY_VALUE,
-        target_format=TIMESTAMPED,
-        source={"store": "orders"},
-        target={"path": None},
-        conversion={"function": _with_totals, "allow": ["changelog", "unclean-source"], "key": _TEXT, "value": _JSON},
-        run={"on_reject": "skip", "max_rejects": 1},
-    )
+    return totals_spec(tmp_path)
 
 
 def _get(spec: Spec, key: str) -> SideBySide:

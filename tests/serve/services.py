@@ -18,6 +18,7 @@ from formats.serdes.text import StringSerde
 from migrate.queries.definition import StoreDefinition
 from migrate.queries.routing.hosts import HostInfo
 from migrate.queries.routing.metadata import Router
+from migrate.queries.side_by_side.stores import SideBySideStores
 from migrate.queries.stores import QueryableStores
 from migrate.serve.server import listening
 from migrate.serve.web.limits import Limits
@@ -81,9 +82,10 @@ def serving(
     limits: Limits | None = None,
     router: Callable[[HostInfo], Router] | None = None,
     port: int = 0,
+    sides: SideBySideStores | None = None,
 ) -> Iterator[Asked]:
     """A service of these stores."""
-    service = listening(stores, port=port, limits=limits, router=router)
+    service = listening(stores, port=port, limits=limits, router=router, sides=sides)
     thread = threading.Thread(target=service.run)
     thread.start()
     try:

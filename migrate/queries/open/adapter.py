@@ -53,6 +53,8 @@ class _AdapterPartition:
         self._handle.check()
         return Opened(self._format, self._segments, {}, f"{_PROCESS}-{next(_OPENINGS)}")
 
+    recent = opened
+
     def check(self) -> None:
         """Raise StateStoreMigratedError where the store was replaced or has converged."""
         self._handle.check()

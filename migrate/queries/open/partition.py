@@ -38,7 +38,7 @@ class OpenSegment:
     entries: Entries
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Opened:
     """A store partition, opened: what it held at one time. The files stay open as long as this object lives."""
 
@@ -52,6 +52,8 @@ class Opened:
     """Differs between two openings that may hold different entries."""
     as_of_ms: int | None = None
     """The time of the newest file, where a running owner may have written since; None: the store is at rest."""
+    written_ms: int | None = None
+    """The time of the newest file in any case; None: there is none, or the owner is this process."""
 
 
 class Partition(Protocol):
@@ -73,6 +75,10 @@ class Partition(Protocol):
         Raises StateStoreMigratedError once the store was replaced by another one, StoreNotReadyError while it is being
         moved, StoreClosedError once it was closed.
         """
+        ...
+
+    def recent(self) -> Opened:
+        """The same without a look at whether it was replaced: what is read from it is an answer only after `check`."""
         ...
 
     def check(self) -> None:

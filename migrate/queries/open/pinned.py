@@ -71,6 +71,10 @@ class PinnedPartition:
                 self._renewing.release()
         return self._held.opened
 
+    def recent(self) -> Opened:
+        """The same, of which `check` is still to say whether it was replaced."""
+        return self.opened() if time.monotonic() >= self._next_look else self._held.opened
+
     def check(self) -> None:
         """Raise StateStoreMigratedError where another store took its place, StoreNotReadyError where none is there."""
         if self._is_migrated:
@@ -118,7 +122,8 @@ class PinnedPartition:
         """Open again what has changed."""
         self._check_site()
         known = self._held.databases
-        if all(each.is_current for each in known) and len(known) == len(self._site.segments(self._directory)):
+        is_current = all(each.is_current for each in known) and len(known) == len(self._site.segments(self._directory))
+        if is_current and self._held.opened.as_of_ms is None:  # else its owner may have ended meanwhile
             self._plan_next_look(0)
             return
         try:
@@ -159,13 +164,15 @@ class PinnedPartition:
             kept.get(directory.identity) or open_database(site, start_ms, directory)
             for start_ms, directory in directories
         )
+        written_ms = _newest_file_ms(databases)
         content = repr([each.content for each in databases])
         opened = Opened(
             format=site.format,
             segments=tuple(OpenSegment(each.start_ms, each.entries) for each in databases),
             position=position,
             tag=hashlib.sha256(content.encode()).hexdigest()[:16],
-            as_of_ms=_newest_file_ms(databases) if has_owner else None,
+            as_of_ms=written_ms if has_owner else None,
+            written_ms=written_ms,
         )
         return _Held(opened, databases, tuple(each.cursor for each in databases if each.cursor is not None))
 

@@ -1,4 +1,6 @@
-"""Which hosts there are, and which partitions each has: from a file, or stated one by one.
+"""Which hosts there are, and which partitions each has: from a file, or from texts like `10.0.0.1:7654=0,2`.
+
+A file:
 
 [[host]]
 address = "10.0.0.1:7654"
@@ -15,6 +17,7 @@ active = [0, 1]
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -116,7 +119,14 @@ class StatedHosts:
 
 
 def read_hosts(file: Path) -> StatedHosts:
-    """The hosts of a file. Raises SpecError where it is not one, or two hosts have a partition active."""
+    """The hosts of a file.
+
+    Args:
+        file: a TOML file; docs/queries.md shows one.
+
+    Raises:
+        SpecError: it is not one, or two hosts have a partition active.
+    """
     try:
         found = _File.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -125,22 +135,44 @@ def read_hosts(file: Path) -> StatedHosts:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise SpecError(f"{file}: {where}: {first['msg']}", hint=_HINT) from error
-    _check_once(found.host, file)
-    return StatedHosts(found.host)
+    return _checked(found.host, f"{file}: ")
+
+
+def stated_hosts(active: Iterable[str], standby: Iterable[str] = ()) -> StatedHosts:
+    """The hosts of texts like `10.0.0.1:7654=0,2-5`: of every store, the partitions that each has.
+
+    Args:
+        active: the active partitions of each host.
+        standby: those of which it has a standby.
+
+    Raises:
+        SpecError: another text, or two hosts have a partition active.
+    """
+    found: dict[str, dict[str, set[int]]] = {}
+    for part, texts in (("active", active), ("standby", standby)):
+        for text in texts:
+            address, equals, listed = text.partition("=")
+            if not equals or not all(map(_RANGE.fullmatch, listed.split(","))):
+                raise SpecError(f"{text!r} is not HOST:PORT=PARTITIONS", hint="for example: 10.0.0.1:7654=0,2-5")
+            own = found.setdefault(str(HostInfo.parse(address)), {}).setdefault(part, set())
+            for low, _, high in (each.partition("-") for each in listed.split(",")):
+                own.update(range(int(low), int(high or low) + 1))
+    return _checked(tuple(_Host.model_validate({"address": each, **found[each]}) for each in found), "")
 
 
 _HINT = "docs/queries.md shows a file of hosts"
+_RANGE = re.compile(r"[0-9]{1,5}(-[0-9]{1,5})?")
 
 
-def _check_once(hosts: Iterable[_Host], file: Path) -> None:
-    hosts = tuple(hosts)
+def _checked(hosts: tuple[_Host, ...], where: str) -> StatedHosts:
     addresses = [each.address for each in hosts]
     for address in addresses:
         if addresses.count(address) > 1:
-            raise SpecError(f"{file}: {address} is listed twice", hint="list its partitions in one place")
+            raise SpecError(f"{where}{address} is listed twice", hint="list its partitions in one place")
     for store in ("", *sorted({name for each in hosts for name in each.stores})):
         active = [partition for each in hosts for partition in sorted(each.of(store).active)]
         for partition in active:
             if active.count(partition) > 1:
                 what = f"partition {partition}" + (f" of {store}" if store else "")
-                raise SpecError(f"{file}: two hosts have {what} active", hint="one of them is a standby")
+                raise SpecError(f"{where}two hosts have {what} active", hint="one of them is a standby")
+    return StatedHosts(hosts)

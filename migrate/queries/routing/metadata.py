@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from migrate.errors import RefusedError, SpecError
-from migrate.queries.routing.hosts import HostInfo, Placement, StatedHosts, read_hosts
+from migrate.queries.routing.hosts import HostInfo, Placement, StatedHosts
 from migrate.queries.routing.murmur2 import default_partition
 
 Partitioner = Callable[[bytes, int], int]
@@ -42,7 +41,10 @@ class Router(Protocol):
         ...
 
     def active_partitions(self, store: str) -> frozenset[int] | None:
-        """The partitions of the store that are active on this host; None: all that it has."""
+        """The partitions of the store that are active on this host; None: all that it has.
+
+        Raises RefusedError where a partition is on no host that is known.
+        """
         ...
 
 
@@ -58,13 +60,7 @@ class KeyRouter:
 
     def key_metadata(self, store: str, key: bytes) -> KeyQueryMetadata:
         """Where a serialized key is. Raises RefusedError where the number of partitions is not known."""
-        count = self.partitions.get(store)
-        if count is None:
-            raise RefusedError(
-                f"how many partitions the store {store!r} has is not known: the directory of one host does not show it",
-                hint="state it: --partitions N",
-            )
-        partition = self.partitioner(key, count)
+        partition = self.partitioner(key, self._count(store))
         placement = self.placement()
         return KeyQueryMetadata(partition, placement.active(store, partition), placement.standbys(store, partition))
 
@@ -73,26 +69,39 @@ class KeyRouter:
         return self.placement().hosts(store)
 
     def active_partitions(self, store: str) -> frozenset[int] | None:
-        """The partitions of the store that are active on this host; None: not known, so all that it has."""
-        if self.me is None or store not in self.partitions:
+        """The partitions of the store that are active on this host; None: it is no host of several.
+
+        Raises RefusedError where a partition is on no host that is known.
+        """
+        if self.me is None:
             return None
         placement = self.placement()
-        count = self.partitions[store]
-        return frozenset(number for number in range(count) if placement.active(store, number) == self.me)
+        active = [placement.active(store, number) for number in range(self._count(store))]
+        if None in active:
+            raise RefusedError(
+                f"no host is known that has partition {active.index(None)} of the store {store!r} active",
+                hint="list it in the hosts; or wait until the application's group is stable",
+            )
+        return frozenset(number for number, host in enumerate(active) if host == self.me)
+
+    def _count(self, store: str) -> int:
+        count = self.partitions.get(store)
+        if count is None:
+            raise RefusedError(
+                f"how many partitions the store {store!r} has is not known: the directory of one host does not show it",
+                hint="state it: --partitions N",
+            )
+        return count
 
 
-def stated_router(file: Path | None, partitions: Mapping[str, int], me: HostInfo) -> KeyRouter:
-    """A router by a file of hosts, or of this host alone.
-
-    Raises SpecError where the file is not one, or lacks this host.
-    """
-    if file is None:
+def stated_router(hosts: StatedHosts | None, partitions: Mapping[str, int], me: HostInfo) -> KeyRouter:
+    """A router by these hosts, or of this host alone. Raises SpecError where they lack this host."""
+    if hosts is None:
         return KeyRouter(partitions, lambda: StatedHosts(()))
-    found = read_hosts(file)
-    if me not in found.listed:
-        listed = ", ".join(map(str, found.listed))
+    if me not in hosts.listed:
+        listed = ", ".join(map(str, hosts.listed))
         raise SpecError(
-            f"{file} lists no host {me}, which this one is (listed: {listed})",
+            f"the hosts are {listed}: {me}, which this one is, is none of them",
             hint="add it, or say which one this is: --application-server HOST:PORT",
         )
-    return KeyRouter(partitions, lambda: found, me)
+    return KeyRouter(partitions, lambda: hosts, me)

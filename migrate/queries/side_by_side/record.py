@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +14,9 @@ from migrate.queries.json_values import as_json
 from migrate.queries.side_by_side.report import RecordReport
 
 _FIELDS = ("key", "value", "timestamp_ms", "headers", "window_start_ms", "window_end_ms", "problem")
+DEPTH = 8
+"""Levels of objects and lists whose fields have paths; what lies deeper is compared and shown as one."""
+_PLAIN = re.compile(r"[^.\[\]\"]+")
 
 
 def reported(known: Format, key: bytes, value: bytes) -> RecordReport:
@@ -51,15 +56,20 @@ def differences(
     return tuple(path for name in fields for path in _paths(name, getattr(one, name), getattr(other, name)))
 
 
-def _paths(path: str, one: Any, other: Any) -> Iterator[str]:  # noqa: ANN401 - values of JSON
-    if isinstance(one, dict) and isinstance(other, dict):
+def field_path(path: str, name: str) -> str:
+    """The path of an object's field: `value.total`, or `value["a.b"]` where the name could be taken for a path."""
+    return f"{path}.{name}" if _PLAIN.fullmatch(name) else f"{path}[{json.dumps(name, ensure_ascii=False)}]"
+
+
+def _paths(path: str, one: Any, other: Any, depth: int = DEPTH) -> Iterator[str]:  # noqa: ANN401 - values of JSON
+    if depth and isinstance(one, dict) and isinstance(other, dict):
         for name in dict.fromkeys((*one, *other)):
             if name not in one or name not in other:
-                yield f"{path}.{name}"
+                yield field_path(path, name)
             else:
-                yield from _paths(f"{path}.{name}", one[name], other[name])
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+                yield from _paths(field_path(path, name), one[name], other[name], depth - 1)
+    elif depth and isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         for at, (left, right) in enumerate(zip(one, other, strict=True)):
-            yield from _paths(f"{path}[{at}]", left, right)
+            yield from _paths(f"{path}[{at}]", left, right, depth - 1)
     elif type(one) is not type(other) or one != other:
         yield path

@@ -13,7 +13,7 @@ Verdict = Literal["equal", "different", "missing", "extra", "rejected", "dropped
     equal          the new record is what the conversion makes of the old one
     different      it is another one
     missing        the new store has no record of this key
-    extra          the old store has none
+    extra          the conversion makes none, and the new store has one
     rejected       the old record cannot be converted
     dropped        the function drops it, and the new store has none
     not there yet  the new store is not assembled

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 
 from formats import EntryError, Format, StateRecord, Window
 from formats.conversion import Conversion
-from formats.serde import BYTES
-from migrate.batch.ledger.standing import read_standing
-from migrate.errors import SpecError, StateStoreMigratedError, StoreNotReadyError, UnknownStateStoreError
+from formats.serde import BYTES, Serde
+from migrate.batch.ledger.standing import Standing, read_standing
+from migrate.errors import SpecError, StoreNotReadyError, UnknownStateStoreError
+from migrate.model.journal import HALF_DONE
+from migrate.model.ledger_row import Step
 from migrate.queries.json_values import key_of
 from migrate.queries.open.partition import Partition
+from migrate.queries.retries import with_retries
 from migrate.queries.side_by_side.pair import Entry, Pair, place_of
 from migrate.queries.side_by_side.record import differences as differences_of
 from migrate.queries.side_by_side.record import reported
@@ -28,7 +31,10 @@ MOST_RECORDS = 100
 """Windows or sessions of one key that are shown."""
 _HEX = re.compile(r"0x(?:[0-9a-fA-F]{2})*")
 """Bytes as other reports show them."""
-_ATTEMPTS = 3
+_WINDOW = re.compile(r"([0-9]{1,18})(?:,([0-9]{1,18}))?")
+_REMOVED = (Step.FINALIZING, Step.FINALIZED)
+_MOVING_SECONDS = 2.0
+"""How long a store is waited for that is being moved."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,22 @@ class SideBySideStores:
     def conversion(self) -> Conversion:
         """The conversion that the spec describes now. Raises SpecError."""
         return load_conversion(conversion_ref(self.spec))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The old names of the stores."""
+        return self.spec.source.store_names or (self.spec.source_path.name,)
+
+    @property
+    def _new_names(self) -> dict[str, str]:
+        """The new name of each store, by its old one."""
+        return dict(zip(self.names, self.spec.target.store_names or self.names, strict=True))
+
+    @property
+    def key_serde(self) -> Serde:
+        """What a key's text is read by."""
+        key = conversion_ref(self.spec).key
+        return BYTES if key is None else key.source
 
     @cached_property
     def _sides(self) -> tuple[QueryableStores, QueryableStores]:
@@ -61,8 +83,8 @@ class SideBySideStores:
             UnknownStateStoreError: there is no such store.
         """
         source = self.conversion.source
-        if window is not None and not source.is_segmented:
-            raise SpecError(f"a store of {source.id} has no windows", hint="leave --window out")
+        if window is not None:
+            _check_window(source, window)
         payload = self._payload(key, is_base64=is_base64)
         return self._report(store, lambda pair: self._of_key(pair, payload, window), MOST_RECORDS)
 
@@ -71,7 +93,9 @@ class SideBySideStores:
 
         Raises SpecError, UnknownStateStoreError, as `get`.
         """
-        at = None if start is None else self._payload(start, is_base64=False)
+        payload = b"" if start is None else self._payload(start, is_base64=False)
+        source = self.conversion.source  # of a versioned store, the latest values
+        at = payload if source.is_segmented else _stored_key(source, payload, None)
         return self._report(store, lambda pair: self._first(pair, at, limit), limit)
 
     def _payload(self, key: str, *, is_base64: bool) -> bytes:
@@ -83,13 +107,12 @@ class SideBySideStores:
         except EntryError as error:
             raise SpecError(
                 f"{key[:60]!r} is not a key of this store: {error}",
-                hint=f"its serde is {serde.name!r}; --base64 takes the serialized key",
+                hint=f"its serde is {serde.name!r}",
             ) from error
 
     def _name(self, store: str | None) -> str:
         """The old store's name."""
-        section = self.spec.source.store_names or (self.spec.source_path.name,)
-        names = dict(zip(section, self.spec.target.store_names or section, strict=True))
+        names = self._new_names
         found = [old for old, new in names.items() if store in (None, old, new)]
         if not found:
             raise UnknownStateStoreError(f"the spec has no store {store!r}", hint=f"it has {', '.join(names)}")
@@ -99,18 +122,12 @@ class SideBySideStores:
 
     def _report(self, store: str | None, find: Callable[[Pair], Iterator[SideBySide]], limit: int) -> GetReport:
         name = self._name(store)
-        for _ in range(_ATTEMPTS - 1):
-            try:
-                records = self._found(name, find, limit + 1)
-                break
-            except StateStoreMigratedError:
-                continue  # a switch meanwhile: what is there now is asked
-        else:
-            records = self._found(name, find, limit + 1)
-        newest = dict(zip(self.spec.source.store_names, self.spec.target.store_names, strict=False))
+        records = with_retries(
+            lambda: self._found(name, find, limit + 1), on_migrated=lambda: None, timeout=_MOVING_SECONDS
+        )
         return GetReport(
             store=name,
-            new_store=newest.get(name, name),
+            new_store=self._new_names[name],
             old_format=self.conversion.source.id,
             new_format=self.conversion.target.id,
             state=read_standing(self.spec.home).state,
@@ -133,10 +150,26 @@ class SideBySideStores:
         return ("timestamp_ms",) if from_changelog and self.conversion.takes_times else ()
 
     def _pairs(self, name: str) -> list[Pair]:
-        old, new = (_partitions(side, name) for side in self._sides)
+        names = name, self._new_names[name]
+        old, new = (self._partitions(side, each) for side, each in zip(self._sides, names, strict=True))
         by_place = {place_of(each): each for each in new or ()}
         pairs = [Pair(each, by_place.pop(place_of(each), None), is_early=new is None) for each in old or ()]
         return pairs + [Pair(None, each, is_gone=old is None) for each in by_place.values()]
+
+    def _partitions(self, stores: QueryableStores, name: str) -> list[Partition] | None:
+        """The store partitions of one side; None: they are not assembled yet, or were removed by `finalize`.
+
+        Raises StoreNotReadyError while they are being moved.
+        """
+        try:
+            return stores.partitions(name)
+        except (StoreNotReadyError, UnknownStateStoreError) as error:
+            standing = read_standing(self.spec.home)
+            if _is_early(standing) if stores is self._sides[1] else standing.step in _REMOVED:
+                return None
+            if standing.step in HALF_DONE:
+                raise StoreNotReadyError(error.message, hint=error.hint) from error
+            raise
 
     def _of_key(self, pair: Pair, payload: bytes, window: Window | None) -> Iterator[SideBySide]:
         source = self.conversion.source
@@ -153,14 +186,16 @@ class SideBySideStores:
         def is_asked_for(entry: Entry) -> bool:
             return source.key_schema.unpack(entry[0])[0] == payload
 
-        old = dict(filter(is_asked_for, pair.scan_old(payload, after_prefix(payload))))
+        most = MOST_RECORDS + 1  # a key may have a million
+        old = dict(islice(filter(is_asked_for, pair.scan_old(payload, after_prefix(payload))), most))
+        end = max(old) if len(old) == most else None
         new_payload = self._new_payload(payload)
         new = (key for key, _ in pair.scan_new(new_payload, after_prefix(new_payload)))
         extra = {self._old_key(key) for key in new if self.conversion.target.key_schema.unpack(key)[0] == new_payload}
-        for old_key in sorted(old.keys() | extra):
+        for old_key in sorted(old.keys() | {key for key in extra if end is None or key <= end}):
             yield self._compared(pair, old_key, old.get(old_key))
 
-    def _first(self, pair: Pair, start: bytes | None, limit: int) -> Iterator[SideBySide]:
+    def _first(self, pair: Pair, start: bytes, limit: int) -> Iterator[SideBySide]:
         """The first records from a stored key on; those that only the new store has stand where its keys are."""
         old = dict(islice(pair.scan_old(start, None), limit + 1))
         end = max(old) if len(old) > limit else None
@@ -229,17 +264,34 @@ class SideBySideStores:
             return None, str(error)
 
 
-def _partitions(stores: QueryableStores, name: str) -> list[Partition] | None:
-    """The store partitions of one side; None: it is not there yet, or not any more."""
-    try:
-        return stores.partitions(name)
-    except (StoreNotReadyError, UnknownStateStoreError):
+def stated_window(text: str | None) -> Window | None:
+    """The window of `START`, or the session of `START,END`, in ms. Raises SpecError."""
+    if text is None:
         return None
+    found = _WINDOW.fullmatch(text)
+    if found is None:
+        raise SpecError(f"the window {text[:60]!r} is not START or START,END", hint="for example: 1700000000000")
+    return Window(int(found[1]), None if found[2] is None else int(found[2]))
+
+
+def _check_window(source: Format, window: Window) -> None:
+    if not source.is_segmented:
+        raise SpecError(f"a store of {source.id} has no windows", hint="ask without a window")
+    if (window.end_ms is None) is (source.kind == "session"):
+        what = "a session is given by START,END" if window.end_ms is None else "a window is given by its START alone"
+        raise SpecError(f"{what}: the store is of {source.id}", hint="without one, all those of the key are shown")
+
+
+def _is_early(standing: Standing) -> bool:
+    """Whether the new stores were neither switched to nor are complete."""
+    planned = () if standing.plan is None else standing.plan.store_partitions
+    is_assembled = bool(planned) and all(each.id in standing.assembled for each in planned)
+    return standing.step in (None, Step.ROLLED_BACK) and not is_assembled
 
 
 def _stored_key(known: Format, payload: bytes, window: Window | None) -> bytes:
     """The key of a payload's newest value, as a store of the format has it."""
-    return known.encode_key(StateRecord(known.key_serde.decode(payload), None, window=window))
+    return replace(known, key_serde=BYTES).encode_key(StateRecord(payload, None, window=window))
 
 
 def _verdict(

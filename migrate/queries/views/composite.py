@@ -7,8 +7,8 @@ from contextlib import closing
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from formats import EntryError, Format, Headers
-from formats.layout import HEADERS, PLAIN, TIMESTAMP
-from formats.serde import Serde, uses_headers
+from formats.layout import HEADERS, PLAIN, TIMESTAMP, Carried
+from formats.serde import BYTES, Serde, uses_headers
 from migrate.errors import ConversionError, StoreClosedError
 from migrate.model.key_range import show_key
 from migrate.queries.definition import StoreDefinition
@@ -19,6 +19,8 @@ from migrate.stores.records import BatchSource, Record
 T = TypeVar("T")
 Decoder = Callable[[bytes, bytes], Any]
 """From a stored key and value to what a view returns for the value."""
+KeyDecoder = Callable[[bytes, bytes, bytes], Any]
+"""From a serialized key, and the stored key and value that it is of, to the key."""
 _FIRST_PULL, _LAST_PULL = 16, 256
 _MOST = (1 << 63) - 1
 _NO_HEADERS = Headers()
@@ -135,9 +137,19 @@ def decoded(serde: Serde, payload: bytes, stored_key: bytes, headers: Headers | 
         raise undecodable(serde.name, stored_key, error) from error
 
 
+def key_decoder(known: Format) -> KeyDecoder:
+    """Reads keys; some serdes need the headers of the entry for that."""
+    serde = known.key_serde
+    if not uses_headers(serde) or HEADERS not in known.carries:
+        return lambda payload, key, _: decoded(serde, payload, key)
+    return lambda payload, key, value: decoded(serde, payload, key, _unframed(known, key, value)[1].get(HEADERS))
+
+
 def value_decoder(known: Format) -> Decoder:
     """Reads the bare value of an entry: what a view without timestamps returns."""
     serde, layout = known.value_serde, known.value_layout
+    if layout == PLAIN and serde == BYTES:
+        return lambda _, value: value
     if layout == PLAIN and not uses_headers(serde):
         return lambda key, value: decoded(serde, value, key)
     return lambda key, value: _unpacked(known, key, value)[0]
@@ -163,12 +175,16 @@ def headers_decoder(known: Format) -> Decoder:
 
 
 def _unpacked(known: Format, key: bytes, value: bytes) -> tuple[Any, int, Headers]:
-    try:
-        payload, carried = known.value_layout.unpack(value)
-    except EntryError as error:
-        raise undecodable(known.id, key, error) from error
+    payload, carried = _unframed(known, key, value)
     headers = carried.get(HEADERS, _NO_HEADERS)
     return decoded(known.value_serde, payload, key, headers), carried.get(TIMESTAMP, -1), headers
+
+
+def _unframed(known: Format, key: bytes, value: bytes) -> tuple[bytes, Carried]:
+    try:
+        return known.value_layout.unpack(value)
+    except EntryError as error:
+        raise undecodable(known.id, key, error) from error
 
 
 def undecodable(reader: str, stored_key: bytes, error: EntryError) -> ConversionError:

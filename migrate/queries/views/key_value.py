@@ -6,14 +6,18 @@ Source: org.apache.kafka.streams.state.ReadOnlyKeyValueStore, internals.Composit
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterable
+from functools import cached_property
 from typing import Any
 
 from formats.serde import BYTES, Serde
 from migrate.queries.open.partition import Opened
-from migrate.queries.views.composite import Composite, Part, QueryIterator, decoded, records
+from migrate.queries.views.composite import Composite, Decoder, Part, QueryIterator, key_decoder, records
 from migrate.queries.views.results import KeyValue
 from migrate.stores.state_store import after_prefix
+
+_Read = tuple[Callable[[], Opened], Callable[[], None], Callable[[Any], bytes], Decoder]
+"""What a get takes of a store partition: looked up once, since each look costs as much as a tenth of a read."""
 
 
 class KeyValueView(Composite):
@@ -21,15 +25,38 @@ class KeyValueView(Composite):
 
     def get(self, key: Any) -> Any:  # noqa: ANN401 - of the serdes
         """The value, or None. Raises EntryError for what is no key."""
-        for partition, known, decode in self._parts:
-            stored = known.key_serde.encode(key)
-            for segment in partition.opened().segments:
+        for recent, check, encode, decode in self._reads:
+            stored = encode(key)
+            for segment in recent().segments:
                 value = segment.entries.get(stored)
                 if value is not None:
-                    partition.check()
+                    check()
                     return decode(stored, value)
-            partition.check()
+            check()
         return None
+
+    def multi_get(self, keys: Iterable[Any]) -> list[Any]:
+        """The value of each key, or None, in their order: quicker than one `get` after the other."""
+        wanted = list(keys)
+        found: list[Any] = [None] * len(wanted)
+        for recent, check, encode, decode in self._reads:
+            opened = recent()
+            for index in [index for index, value in enumerate(found) if value is None]:
+                stored = encode(wanted[index])
+                for segment in opened.segments:
+                    value = segment.entries.get(stored)
+                    if value is not None:
+                        found[index] = decode(stored, value)
+                        break
+            check()
+        return found
+
+    @cached_property
+    def _reads(self) -> tuple[_Read, ...]:
+        return tuple(
+            (part.partition.recent, part.partition.check, part.format.key_serde.encode, part.decode)
+            for part in self._parts
+        )
 
     def range(self, from_key: Any = None, to_key: Any = None) -> QueryIterator[KeyValue]:  # noqa: ANN401
         """The records from one key to the other, both included; None: from the first, to the last."""
@@ -63,7 +90,7 @@ def _scan(
 ) -> Generator[KeyValue]:
     if start is not None and end is not None and start >= end:
         return
-    serde, read = part.format.key_serde, part.decode
+    read_key, read = key_decoder(part.format), part.decode
     for segment in opened.segments:
         for key, value in records(segment.entries.scan(start, end, reverse=reverse)):
-            yield KeyValue(decoded(serde, key, key), read(key, value))
+            yield KeyValue(read_key(key, key, value), read(key, value))

@@ -5,7 +5,8 @@ within each. A range of keys is one of stored keys. Where keys differ in size it
 and a key that is the beginning of the upper bound may lie behind it.
 
 Expired records are those whose time (of a window its start, of a session its end) is older than the store's by the
-retention or more. The store's time is that of its newest record, as it is for the owner once it has written again.
+retention or more; Streamiz leaves out whole segments of them only. The store's time is that of its newest record, as it
+is for the owner once it has written again.
 
 Source: org.apache.kafka.streams.state.internals AbstractRocksDBSegmentedBytesStore, SegmentIterator, WindowKeySchema,
 SessionKeySchema, OrderedBytes.
@@ -13,16 +14,17 @@ SessionKeySchema, OrderedBytes.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from struct import Struct
 from weakref import WeakKeyDictionary
 
-from formats import Format
+from migrate.queries.definition import StoreDefinition
 from migrate.queries.open.partition import Entries, Opened, OpenSegment
 from migrate.queries.views.composite import records
 from migrate.stores.records import Record
+from migrate.systems import get_system
 
 MAX_TIME = (1 << 63) - 1
 _MAX_SEQUENCE = (1 << 31) - 1
@@ -45,12 +47,13 @@ class Asked:
     key_to: bytes | None = None
     time_from: int = 0
     time_to: int = MAX_TIME
+    """No record is of a time before 0, or after MAX_TIME."""
 
     @property
     def is_empty(self) -> bool:
         """Whether no record can be in the range."""
         is_reversed = self.key_from is not None and self.key_to is not None and self.key_from > self.key_to
-        return is_reversed or (not self.is_session and self.time_to < self.time_from)
+        return is_reversed or self.time_to < (0 if self.is_session else max(0, self.time_from))
 
     @property
     def suffix(self) -> int:
@@ -61,7 +64,7 @@ class Asked:
         """The stored keys [start, end) to read in each segment; None: unbounded."""
         start, last = self.key_from, self.key_to
         if start is not None and start == last:
-            earliest = max(0, self.time_from)
+            earliest = min(max(0, self.time_from), MAX_TIME)
             begin = _SESSION.pack(earliest, 0) if self.is_session else _WINDOW.pack(earliest, 0)
             return start + begin, start + self._latest() + b"\0"
         low = None if start is None else start + bytes(self.suffix)
@@ -69,7 +72,7 @@ class Asked:
 
     def _latest(self) -> bytes:
         """The greatest suffix of a key in the range."""
-        time_to = max(self.time_to, -MAX_TIME - 1)
+        time_to = min(self.time_to, MAX_TIME)
         return _SESSION.pack(MAX_TIME, time_to) if self.is_session else _WINDOW.pack(time_to, _MAX_SEQUENCE)
 
     def includes(self, stored: bytes) -> bool:
@@ -103,34 +106,44 @@ def found_in(opened: Opened, asked: Asked, *, backward: bool = False) -> Generat
                 yield record
 
 
+def stored_value(opened: Opened, stored: bytes, time: int) -> bytes | None:
+    """The value of a stored key in the segment of its time, or None."""
+    at = bisect_right(opened.segments, time, key=_start)
+    return opened.segments[at - 1].entries.get(stored) if at else None
+
+
 def _searched(segments: tuple[OpenSegment, ...], asked: Asked) -> list[OpenSegment]:
     """The segments that may hold such times: each ends before the next one begins."""
     latest = MAX_TIME if asked.is_session else asked.time_to
-    ends = [follower.start_ms or 0 for _, follower in pairwise(segments)]
-    spans = zip(segments, [*ends, MAX_TIME + 1], strict=True) if segments else ()
-    return [each for each, end in spans if (each.start_ms or 0) <= latest and end > asked.time_from]
+    spans = zip(segments, [*map(_start, segments[1:]), MAX_TIME + 1], strict=False)
+    return [each for each, end in spans if _start(each) <= latest and end > asked.time_from]
 
 
-class StreamTimes:
-    """The newest time in each store partition, read once from the keys of its newest segment that has any."""
+def _start(segment: OpenSegment) -> int:
+    return segment.start_ms or 0
 
-    def __init__(self) -> None:
-        self._known: WeakKeyDictionary[Entries, int] = WeakKeyDictionary()
 
-    def oldest_kept(self, opened: Opened, retention_ms: int | None) -> int:
-        """The time before which records have expired; without a retention none has."""
-        if retention_ms is None:
-            return 0
-        newest = (self._newest(opened.format, each.entries) for each in reversed(opened.segments))
-        return next((time for time in newest if time >= 0), -1) - retention_ms + 1
+def oldest_kept(opened: Opened, definition: StoreDefinition) -> int:
+    """The time before which records have expired; without a retention none has."""
+    if definition.retention_ms is None or (newest := _newest(opened)) < 0:
+        return 0
+    system = get_system(opened.format.system)
+    return max(0, system.oldest_kept(newest, definition.retention_ms, definition.segment_ms))
 
-    def _newest(self, known: Format, entries: Entries) -> int:
-        """-1: the segment has no record."""
-        if entries not in self._known:
-            place = known.segment_time
-            newest = max((key[place] for key in _keys(entries)), default=None)
-            self._known[entries] = -1 if newest is None else int.from_bytes(newest, "big", signed=True)
-        return self._known[entries]
+
+_NEWEST: WeakKeyDictionary[Opened, int] = WeakKeyDictionary()
+"""Of all views: a query makes a view of its own, and the newest segment may have millions of keys."""
+
+
+def _newest(opened: Opened) -> int:
+    """The newest time in a store partition, by the keys of its newest segment that has any; -1: it has no record."""
+    newest = _NEWEST.get(opened)
+    if newest is None:
+        place = opened.format.segment_time
+        found = (max((key[place] for key in _keys(each.entries)), default=b"") for each in reversed(opened.segments))
+        newest = next((int.from_bytes(time, "big") for time in found if time), -1)
+        _NEWEST[opened] = newest
+    return newest
 
 
 def _keys(entries: Entries) -> Iterator[bytes]:

@@ -6,17 +6,15 @@ CompositeReadOnlySessionStore.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from typing import Any
 
-from formats import Format
 from formats.encoding.window_keys import SESSION_KEY
 from formats.layout import WINDOW_END, WINDOW_START
-from migrate.queries.definition import StoreDefinition
-from migrate.queries.open.partition import Opened, Partition
-from migrate.queries.views.composite import Composite, Decoder, Part, QueryIterator, decoded
+from migrate.queries.open.partition import Opened
+from migrate.queries.views.composite import Composite, Part, QueryIterator, key_decoder
 from migrate.queries.views.results import TimeWindow, Windowed
-from migrate.queries.views.segments import MAX_TIME, Asked, StreamTimes, found_in
+from migrate.queries.views.segments import MAX_TIME, Asked, found_in, oldest_kept, stored_value
 from migrate.queries.views.window import WindowedValue
 
 _SAME: Any = ...
@@ -26,28 +24,16 @@ _SAME: Any = ...
 class SessionView(Composite):
     """A read-only session store. A session's window has the times of its first and its last record."""
 
-    def __init__(
-        self,
-        name: str,
-        partitions: Sequence[Partition],
-        definition: StoreDefinition,
-        decoder: Callable[[Format], Decoder],
-    ) -> None:
-        super().__init__(name, partitions, definition, decoder)
-        self._times = StreamTimes()
-
     def fetch_session(self, key: Any, start: int, end: int) -> Any:  # noqa: ANN401 - of the serdes
         """The value of the session with these times, or None."""
         for part in self._parts:
             opened = part.partition.opened()
             stored = SESSION_KEY.pack(part.format.key_serde.encode(key), {WINDOW_START: start, WINDOW_END: end})
-            expired = end < self._oldest(opened)
-            for segment in () if expired else reversed(opened.segments):
-                value = segment.entries.get(stored)
-                if value is not None:
-                    part.partition.check()
-                    return part.decode(stored, value)
+            expired = end < oldest_kept(opened, self.definition)
+            value = None if expired else stored_value(opened, stored, end)
             part.partition.check()
+            if value is not None:
+                return part.decode(stored, value)
         return None
 
     def fetch(self, key_from: Any, key_to: Any = _SAME) -> QueryIterator[WindowedValue]:  # noqa: ANN401
@@ -92,17 +78,15 @@ class SessionView(Composite):
     ) -> QueryIterator[WindowedValue]:
         def found(part: Part, opened: Opened) -> Generator[WindowedValue]:
             low, high = keys(part)
-            asked = Asked(True, low, high, max(earliest_end, self._oldest(opened)), latest_start)
+            read_key = key_decoder(part.format)
+            asked = Asked(True, low, high, max(earliest_end, oldest_kept(opened, self.definition)), latest_start)
             for stored, value in found_in(opened, asked, backward=backward):
                 payload, times = SESSION_KEY.unpack(stored)
                 window = TimeWindow(times[WINDOW_START], times[WINDOW_END])
-                key = decoded(part.format.key_serde, payload, stored)
+                key = read_key(payload, stored, value)
                 yield WindowedValue(Windowed(key, window), part.decode(stored, value))
 
         return self._iterate(found)
-
-    def _oldest(self, opened: Opened) -> int:
-        return self._times.oldest_kept(opened, self.definition.retention_ms)
 
 
 _Keys = Callable[[Part], tuple[bytes | None, bytes | None]]

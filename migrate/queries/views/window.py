@@ -5,18 +5,16 @@ Source: org.apache.kafka.streams.state.ReadOnlyWindowStore, internals.RocksDBWin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator
 from dataclasses import replace
 from typing import Any, NamedTuple, overload
 
-from formats import Format
 from formats.encoding.window_keys import WINDOW_KEY
 from formats.layout import WINDOW_START
-from migrate.queries.definition import StoreDefinition
-from migrate.queries.open.partition import Opened, Partition
-from migrate.queries.views.composite import Composite, Decoder, Part, QueryIterator, decoded
+from migrate.queries.open.partition import Opened
+from migrate.queries.views.composite import Composite, Part, QueryIterator, key_decoder
 from migrate.queries.views.results import TimeWindow, Windowed
-from migrate.queries.views.segments import MAX_TIME, Asked, StreamTimes, found_in
+from migrate.queries.views.segments import MAX_TIME, Asked, found_in, oldest_kept, stored_value
 from migrate.stores.records import Record
 
 
@@ -37,16 +35,6 @@ class WindowedValue(NamedTuple):
 
 class WindowView(Composite):
     """A read-only window store. Times are of the windows' starts, and both ends of a range are included."""
-
-    def __init__(
-        self,
-        name: str,
-        partitions: Sequence[Partition],
-        definition: StoreDefinition,
-        decoder: Callable[[Format], Decoder],
-    ) -> None:
-        super().__init__(name, partitions, definition, decoder)
-        self._times = StreamTimes()
 
     @overload
     def fetch(self, key: Any, time_from: int) -> Any: ...  # noqa: ANN401
@@ -104,13 +92,11 @@ class WindowView(Composite):
         for part in self._parts:
             opened = part.partition.opened()
             stored = WINDOW_KEY.pack(part.format.key_serde.encode(key), {WINDOW_START: time})
-            expired = time < self._oldest(opened)
-            for segment in () if expired else reversed(opened.segments):
-                value = segment.entries.get(stored)
-                if value is not None:
-                    part.partition.check()
-                    return part.decode(stored, value)
+            expired = time < oldest_kept(opened, self.definition)
+            value = None if expired else stored_value(opened, stored, time)
             part.partition.check()
+            if value is not None:
+                return part.decode(stored, value)
         return None
 
     def _of_key(self, key: object, time_from: int, time_to: int, *, backward: bool) -> QueryIterator[WindowValue]:
@@ -127,22 +113,19 @@ class WindowView(Composite):
         size = self.definition.window_size_ms
 
         def found(part: Part, opened: Opened) -> Generator[WindowedValue]:
-            serde = part.format.key_serde
+            serde, read_key = part.format.key_serde, key_decoder(part.format)
             low, high = (None if key is None else serde.encode(key) for key in (key_from, key_to))
             for stored, value in self._found(opened, Asked(False, low, high, time_from, time_to), backward):
                 start = _start(stored)
                 window = TimeWindow(start, None if size is None else min(start + size, MAX_TIME))
-                key = decoded(serde, WINDOW_KEY.unpack(stored)[0], stored)
+                key = read_key(WINDOW_KEY.unpack(stored)[0], stored, value)
                 yield WindowedValue(Windowed(key, window), part.decode(stored, value))
 
         return self._iterate(found)
 
     def _found(self, opened: Opened, asked: Asked, backward: bool) -> Generator[Record]:
-        kept = replace(asked, time_from=max(asked.time_from, self._oldest(opened)))
+        kept = replace(asked, time_from=max(asked.time_from, oldest_kept(opened, self.definition)))
         return found_in(opened, kept, backward=backward)
-
-    def _oldest(self, opened: Opened) -> int:
-        return self._times.oldest_kept(opened, self.definition.retention_ms)
 
 
 def _start(stored: bytes) -> int:

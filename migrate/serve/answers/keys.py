@@ -15,7 +15,7 @@ from migrate.serve import records
 from migrate.serve.context import Context
 from migrate.serve.handles import Handle, Resolved
 from migrate.serve.web.problems import Problem
-from migrate.serve.web.wire import Answer, Request, flag, whole_number
+from migrate.serve.web.wire import Answer, Header, Request, flag, whole_number
 
 _HOW = ("stale", "encoding")
 
@@ -34,6 +34,9 @@ class _Asked:
     """None: not known, so that each partition here is asked."""
     elsewhere: tuple[HostInfo, ...] = ()
     """The hosts that have it; none: this one."""
+    is_stale: bool = False
+    is_standby: bool = False
+    """Whether this host has a standby of the partition, and no more."""
 
     def key(self, resolved: Resolved) -> Any:  # noqa: ANN401 - its serde's type
         """The key as the store reads it now, which may have another serde since a cut-over."""
@@ -61,13 +64,13 @@ class Keys:
         def read(resolved: Resolved) -> Answer:
             view = resolved.view(asked.partition)
             etag, written_at = asked.handle.etag(resolved, asked.partition)
+            age = self._as_of(asked, resolved, written_at)
             if condition is not None and _names(condition, etag):
-                return Answer(b"", 304, headers=((b"etag", etag),))
+                return Answer(b"", 304, headers=((b"etag", etag), *age))
             found = records.record_of(resolved.format, view, asked.key(resolved), None if as_of < 0 else as_of)
             if found is None:
                 raise Problem(404, f"the store {resolved.name!r} has no record of this key")
-            headers = ((b"etag", etag), (b"cache-control", b"no-cache"))
-            return Answer(json_bytes(found), headers=headers if written_at is None else (*headers, _as_of(written_at)))
+            return Answer(json_bytes(found), headers=((b"etag", etag), (b"cache-control", b"no-cache"), *age))
 
         return await asked.handle.ask(read, is_quick=True)
 
@@ -90,10 +93,12 @@ class Keys:
 
         def answer(resolved: Resolved) -> Answer:
             view = resolved.view(asked.partition)
+            _, written_at = asked.handle.etag(resolved, asked.partition)
+            as_of = self._as_of(asked, resolved, written_at)
             key = asked.key(resolved)
             found = list(islice(read(resolved.definition, view, key, start, end), limit + 1))
             body = {"key": as_json(key), "records": found[:limit], "complete": len(found) <= limit}
-            return Answer(json_bytes(body))
+            return Answer(json_bytes(body), headers=as_of)
 
         with self.context.scanning():
             return await asked.handle.ask(answer)
@@ -123,9 +128,15 @@ class Keys:
         key, is_stale = read_key(definition, text, given), flag(given, "stale")
         found = self.context.metadata(handle.name, key, definition)
         if found is None:
-            return _Asked(handle, text, given, definition, key)
+            return _Asked(handle, text, given, definition, key, is_stale=is_stale)
         elsewhere = self.context.elsewhere(found, request, is_stale=is_stale)
-        return _Asked(handle, text, given, definition, key, found.partition, elsewhere)
+        is_standby = not elsewhere and self.context.me in found.standbys
+        return _Asked(handle, text, given, definition, key, found.partition, elsewhere, is_stale, is_standby)
+
+    def _as_of(self, asked: _Asked, resolved: Resolved, written_at: int | None) -> tuple[Header, ...]:
+        """How old the answer may be. Raises StoreNotReadyError for a store in use, unless that may be."""
+        found = resolved.written_ms(asked.partition) if asked.is_standby else written_at
+        return self.context.as_of(resolved, found, is_stale=asked.is_stale)
 
 
 def read_key(definition: StoreDefinition, text: str, given: dict[str, str]) -> Any:  # noqa: ANN401 - its serde's type
@@ -145,7 +156,3 @@ def read_key(definition: StoreDefinition, text: str, given: dict[str, str]) -> A
 def _names(condition: str, etag: bytes) -> bool:
     """Whether an `If-None-Match` names the tag."""
     return any(each.strip().removeprefix("W/").encode() == etag for each in condition.split(","))
-
-
-def _as_of(written_at: int) -> tuple[bytes, bytes]:
-    return b"x-stateferry-as-of", str(written_at).encode()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 from urllib.parse import urlencode
 
+from formats import Format
 from formats.serde import BYTES
 from migrate.queries.json_values import as_json, json_bytes
 from migrate.queries.open.partition import Opened, Partition
@@ -18,10 +20,10 @@ from migrate.serve.context import Context
 from migrate.serve.handles import Resolved
 from migrate.serve.records import check_kind, records_in, type_of
 from migrate.serve.web.problems import Problem
-from migrate.serve.web.wire import Answer, Request, flag, whole_number
+from migrate.serve.web.wire import Answer, Header, Request, flag, whole_number
 
 _ROWS = 100
-_NAMES = ("from", "to", "limit", "cursor", "reverse", "encoding")
+_NAMES = ("from", "to", "limit", "cursor", "reverse", "encoding", "stale")
 
 
 class _Place(NamedTuple):
@@ -59,11 +61,17 @@ class _Serialized:
         return self.partition.number
 
     def opened(self) -> Opened:
-        opened = self.partition.opened()
-        return replace(opened, format=replace(opened.format, key_serde=BYTES))
+        return _with_bytes(self.partition.opened())
+
+    def recent(self) -> Opened:
+        return _with_bytes(self.partition.recent())
 
     def check(self) -> None:
         self.partition.check()
+
+
+def _with_bytes(opened: Opened) -> Opened:
+    return replace(opened, format=replace(opened.format, key_serde=BYTES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +89,14 @@ class _Page:
         limit = whole_number(self.given, "limit", _ROWS, smallest=1, largest=self.context.limits.rows)
         records: list[bytes] = []
         size, last = 0, place
-        for number, key, record in self._records(resolved, place):
+        own = self.context.own(resolved, is_stale=flag(self.given, "stale"))
+        for number, key, record in self._records(resolved, own.views.keys(), place):
             if len(records) >= limit or size >= self.context.limits.answer_bytes:
-                return self._answer(records, last, resolved.generation)
+                return self._answer(records, last, resolved.generation, own.headers)
             records.append(json_bytes(record))
             size += len(records[-1])
             last = _Place("", number, base64.b64encode(key).decode())
-        return self._answer(records, self._next_host(""), resolved.generation)
+        return self._answer(records, self._next_host(""), resolved.generation, own.headers)
 
     async def of_host(self, place: _Place, generation: int) -> Answer:
         """The page that another host has, with a cursor of this one."""
@@ -103,30 +112,30 @@ class _Page:
         answer = json.loads(found.body)
         after = answer["cursor"]
         following = self._next_host(place.host) if after is None else _Place(place.host, 0, after)
-        return self._answer([json_bytes(record) for record in answer["records"]], following, generation)
+        records = [json_bytes(record) for record in answer["records"]]
+        return self._answer(records, following, generation, found.headers)
 
-    def _records(self, resolved: Resolved, place: _Place) -> Iterator[tuple[int, bytes, dict[str, object]]]:
+    def _records(
+        self, resolved: Resolved, numbers: AbstractSet[int | None], place: _Place
+    ) -> Iterator[tuple[int, bytes, dict[str, object]]]:
         """(how many partitions lie before, serialized key, record) from a place on."""
         check_kind(resolved.format, "key-value")
-        low, high = (self._bound(resolved, name) for name in ("from", "to"))
-        is_reverse, own = flag(self.given, "reverse"), self.context.own(self.store)
-        here = [each for each in resolved.partitions if own is None or each.number is None or each.number in own]
+        is_reverse = flag(self.given, "reverse")
+        here = [each for each in resolved.partitions if each.number in numbers]
         for number, partition in enumerate(here[place.number :], place.number):
-            after = base64.b64decode(place.after) if place.after is not None and number == place.number else None
-            start, end = (
-                (low, high if after is None else after) if is_reverse else (low if after is None else after, high)
-            )
             known = partition.opened().format
+            low, high = (self._bound(resolved, known, name) for name in ("from", "to"))
+            after = base64.b64decode(place.after) if place.after is not None and number == place.number else None
+            if after is not None:
+                low, high = (low, after) if is_reverse else (after, high)
             view = type_of(known).view(resolved.name, [_Serialized(partition)], resolved.definition)
-            for key, record in records_in(known, view, start, end, is_reverse=is_reverse):
+            for key, record in records_in(known, view, low, high, is_reverse=is_reverse):
                 if key != after:
                     yield number, key, record | {"key": as_json(decoded(known.key_serde, key, key))}
 
-    def _bound(self, resolved: Resolved, name: str) -> bytes | None:
+    def _bound(self, resolved: Resolved, known: Format, name: str) -> bytes | None:
         text = self.given.get(name)
-        if text is None:
-            return None
-        return resolved.definition.key.encode(read_key(resolved.definition, text, self.given))
+        return None if text is None else known.key_serde.encode(read_key(resolved.definition, text, self.given))
 
     @property
     def _asked(self) -> str:
@@ -142,6 +151,9 @@ class _Page:
         following = names[names.index(host) + 1] if host in names else None
         return None if following is None else _Place(following)
 
-    def _answer(self, records: list[bytes], following: _Place | None, generation: int) -> Answer:
+    def _answer(
+        self, records: list[bytes], following: _Place | None, generation: int, headers: tuple[Header, ...]
+    ) -> Answer:
         cursor = None if following is None else self.context.cursors.seal(self._asked, generation, following)
-        return Answer(b'{"records":[' + b",".join(records) + b'],"cursor":' + json_bytes(cursor) + b"}")
+        body = b'{"records":[' + b",".join(records) + b'],"cursor":' + json_bytes(cursor) + b"}"
+        return Answer(body, headers=headers)

@@ -18,7 +18,7 @@ from migrate.serve.context import Context
 from migrate.serve.handles import Resolved
 from migrate.serve.records import every_record
 from migrate.serve.web.problems import Problem, problem_of
-from migrate.serve.web.wire import Answer, Receive, Request, Scope, Send, send_body
+from migrate.serve.web.wire import Answer, Header, Receive, Request, Scope, Send, flag, send_body
 
 NDJSON = b"application/x-ndjson"
 _RECORDS, _BYTES = 500, 256 << 10
@@ -61,6 +61,7 @@ class Scan:
     slot: ExitStack
     lines: _Lines
     first: bytes
+    headers: tuple[Header, ...]
     elsewhere: int = 0
     """Records that other hosts have sent."""
 
@@ -68,24 +69,30 @@ class Scan:
     async def begin(cls, context: Context, request: Request) -> Scan | Answer:
         """Read the first records, so that what is wrong from the start has a status of its own."""
         store = request.part(2)
-        request.parameters(())
-        handle, own = context.handle(store), context.own(store)
+        is_stale = flag(request.parameters(("stale",)), "stale")
+        handle = context.handle(store)
         if request.scope["method"] == "HEAD":
             return Answer(b"", kind=NDJSON)
 
-        def begun(resolved: Resolved) -> tuple[_Lines, bytes]:
-            lines = _Lines(every_record(resolved.format, resolved.views(own)))
-            return lines, lines.pull()
+        def begun(resolved: Resolved) -> tuple[_Lines, bytes, tuple[Header, ...]]:
+            own = context.own(resolved, is_stale=is_stale)
+            lines = _Lines(every_record(resolved.format, own.views.values()))
+            return lines, lines.pull(), own.headers
 
         with ExitStack() as slot:
             slot.enter_context(context.scanning())
-            lines, first = await handle.ask(begun)
-            return cls(context, request, slot.pop_all(), lines, first)
+            lines, first, as_of = await handle.ask(begun)
+            return cls(context, request, slot.pop_all(), lines, first, as_of)
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         """Send the lines, and at last whether they were all."""
         gone = asyncio.create_task(_disconnected(receive))
-        headers = [(b"content-type", NDJSON), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
+        headers = [
+            (b"content-type", NDJSON),
+            (b"cache-control", b"no-store"),
+            (b"x-accel-buffering", b"no"),
+            *self.headers,
+        ]
         try:
             with self.slot:
                 await send({"type": "http.response.start", "status": 200, "headers": headers})

@@ -11,7 +11,12 @@ _PARAMETERS: dict[str, tuple[str, dict[str, Any], str]] = {
     "store": ("path", {"type": "string"}, "The store's name."),
     "key": ("path", {"type": "string"}, _KEY),
     "as_of": ("query", {"type": "integer", "minimum": 0}, "Versioned stores: the value at this time, in ms."),
-    "stale": ("query", {"type": "boolean"}, "Also read a standby, whose answer may be older."),
+    "stale": (
+        "query",
+        {"type": "boolean"},
+        "Also read a standby, or what an application that has the store open has written to disk; "
+        "X-Stateferry-As-Of says when that was, in ms.",
+    ),
     "encoding": ("query", {"enum": ["base64"]}, "Keys are given serialized, in base64url."),
     "from_time": (
         "query",
@@ -69,7 +74,7 @@ _ENDPOINTS: tuple[tuple[str, str, tuple[str, ...], dict[str, Any], str], ...] = 
     (
         "/stores/{store}/range",
         "The records of a range of keys, of a key-value store, a page at a time. In order within each partition.",
-        ("store", "from_key", "to_key", "limit", "cursor", "reverse", "encoding"),
+        ("store", "from_key", "to_key", "limit", "cursor", "reverse", "encoding", "stale"),
         {"type": "object", "properties": _PAGE},
         "",
     ),
@@ -91,7 +96,7 @@ _ENDPOINTS: tuple[tuple[str, str, tuple[str, ...], dict[str, Any], str], ...] = 
         "/stores/{store}/all",
         'Every record of all hosts, one line each. The last line is {"end": true, "records": N}; without it, or with '
         "an `error` in its place, the answer is not complete.",
-        ("store",),
+        ("store", "stale"),
         {"$ref": "#/components/schemas/Record"},
         "application/x-ndjson",
     ),

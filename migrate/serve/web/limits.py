@@ -32,3 +32,5 @@ class Limits:
     """How long another host may take to accept a connection."""
     forward_seconds: float = 10.0
     """How long another host may take to answer."""
+    standby_seconds: float = 1.0
+    """How long it may take where a standby can be asked instead."""

@@ -57,6 +57,11 @@ class Problem(Exception):
         """The name of the library's error, if it is one."""
 
     @property
+    def sentence(self) -> str:
+        """The problem for a person."""
+        return f"{self.detail}; {self.hint}" if self.hint else self.detail
+
+    @property
     def document(self) -> dict[str, object]:
         """The problem as a JSON object."""
         said: dict[str, object] = {"status": self.status, "title": HTTPStatus(self.status).phrase}

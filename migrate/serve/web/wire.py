@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
@@ -54,10 +55,21 @@ def refusal(problem: Problem) -> Answer:
     if problem.status == 503:
         headers.append((b"retry-after", RETRY_AFTER.encode()))
     elif problem.status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
+        headers += [(b"www-authenticate", b"Bearer"), (b"www-authenticate", b'Basic realm="stateferry"')]
     elif problem.status == 405:
         headers.append((b"allow", b"GET, HEAD"))
     return Answer(problem.body, problem.status, b"application/problem+json", tuple(headers))
+
+
+def as_bearer(authorization: bytes) -> bytes:
+    """The header's value; that of a browser's dialog, any user with the token as password, as a bearer's."""
+    scheme, _, credentials = authorization.partition(b" ")
+    if scheme.lower() != b"basic":
+        return authorization
+    try:
+        return b"Bearer " + base64.b64decode(credentials, validate=True).partition(b":")[2]
+    except ValueError:
+        return b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from migrate.queries.side_by_side.report import GetReport, SideBySide
 from migrate.show.page.rendering import render
-from migrate.show.text.get import VERDICTS, Row, rows_of
+from migrate.show.text.get import Row, found_records, rows_of, sentence, summary
 
 _TONES = {"equal": "good", "different": "bad", "missing": "bad", "extra": "bad", "rejected": "bad", "dropped": "warn"}
+_LONGEST = 80
+"""Characters of a heading."""
 _MARKS = {"differs": "bad", "changed": "warn"}
 
 
@@ -39,19 +41,22 @@ class _Field:
 
 def get_page(form: GetForm, report: GetReport | None = None, problem: str = "") -> str:
     """The page; `problem`: why there is no report."""
-    found = [] if report is None else [each for each in report.records if each.verdict != "nowhere"]
-    return render("get.html.j2", page=form, report=report, problem=problem, rows=[_shown(each) for each in found])
+    found = [] if report is None else found_records(report)
+    said = "" if report is None or len(found) == 1 else summary(report)
+    records = [_shown(each) for each in found]
+    return render("get.html.j2", page=form, report=report, problem=problem, summary=said, records=records)
 
 
 def _shown(each: SideBySide) -> dict[str, object]:
-    rows = rows_of(each)
+    rows, left_out = rows_of(each)
     sides = [side for side in (each.old, each.new, each.converted) if side is not None]
     return {
         "heading": sides[0].key_bytes.text if sides[0].problem else _heading(rows),
         "store_partition": each.store_partition,
         "verdict": each.verdict,
         "tone": _TONES.get(each.verdict, "idle"),
-        "sentence": VERDICTS[each.verdict] + (f": {each.reason}" if each.reason else ""),
+        "sentence": sentence(each),
+        "left_out": left_out,
         "fields": [_Field(row.name, row.texts, row.mark) for row in rows],
     }
 
@@ -59,4 +64,5 @@ def _shown(each: SideBySide) -> dict[str, object]:
 def _heading(rows: Sequence[Row]) -> str:
     """The key, with the times of its window."""
     shown = [row for row in rows if row.name.startswith(("key", "window"))]
-    return ", ".join(next(filter(None, row.texts), "") for row in shown)
+    text = ", ".join(next(filter(None, row.texts), "") for row in shown)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -149,11 +149,14 @@ def test_beside_a_running_owner_stale_reads_what_is_in_the_files(tmp_path: Path)
         with pytest.raises(StoreNotReadyError, match=f"is in use: process {owner.pid} holds") as refused:
             QueryableStores.of_directory(app, {"orders": ORDERS}).store("orders", Bare())
         assert "stale=True" in refused.value.hint
-        (partition,) = QueryableStores.of_directory(app, {"orders": ORDERS}, stale=True).store("orders", Bare())
-        assert read(partition, b"flushed") == b"1"
+        (stale,) = QueryableStores.of_directory(app, {"orders": ORDERS}, stale=True, refresh=0).store("orders", Bare())
+        assert read(stale, b"flushed") == b"1"
         newest = max(file.stat().st_mtime_ns for file in (app / PLACE).iterdir() if file.name[0].isdigit())
-        assert (partition.opened().as_of_ms or 0) >= newest // 1_000_000
+        assert (stale.opened().as_of_ms or 0) >= newest // 1_000_000
         owner.stdin.close()
+        owner.wait()
+    assert stale.opened().as_of_ms is None
+    assert (stale.opened().written_ms or 0) >= newest // 1_000_000
     (partition,) = QueryableStores.of_directory(app, {"orders": ORDERS}).store("orders", Bare())
     assert partition.opened().as_of_ms is None
 

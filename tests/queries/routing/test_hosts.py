@@ -6,10 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from migrate.errors import RefusedError, SpecError
-from migrate.queries.routing.hosts import HostInfo, read_hosts
+from formats import EntryError
+from formats.serdes.numeric import NumberSerde
+from migrate.errors import RefusedError, SpecError, UnknownStateStoreError
+from migrate.queries.definition import StoreDefinition
+from migrate.queries.routing.hosts import HostInfo, read_hosts, stated_hosts
 from migrate.queries.routing.metadata import KeyQueryMetadata, KeyRouter
 from migrate.queries.routing.murmur2 import default_partition
+from migrate.queries.stores import QueryableStores
+from tests.support import KEY_VALUE, make_store
 
 _FILE = """
 [[host]]
@@ -84,6 +89,48 @@ def test_the_number_of_partitions_has_to_be_stated(tmp_path: Path) -> None:
 def test_a_file_that_is_wrong_says_where(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(SpecError, match=problem.replace("[", r"\[")):
         read_hosts(_written(tmp_path, text))
+
+
+def test_hosts_can_be_stated_one_by_one() -> None:
+    hosts = stated_hosts(["10.0.0.1:7654=0,2-4", "b.example:7655=1"], ["10.0.0.1:7654=1", "b.example:7655=0,2"])
+    assert [hosts.active("any", each) for each in range(6)] == [FIRST, SECOND, FIRST, FIRST, FIRST, None]
+    assert [hosts.standbys("any", each) for each in range(4)] == [(SECOND,), (FIRST,), (SECOND,), ()]
+    assert hosts.listed == (FIRST, SECOND)
+
+
+@pytest.mark.parametrize(
+    "text, problem",
+    [
+        ("10.0.0.1:7654", "'10.0.0.1:7654' is not HOST:PORT=PARTITIONS"),
+        ("10.0.0.1:7654=0,", "is not HOST:PORT=PARTITIONS"),
+        ("10.0.0.1:7654=-1", "is not HOST:PORT=PARTITIONS"),
+        ("10.0.0.1:7654=٣", "is not HOST:PORT=PARTITIONS"),
+        ("10.0.0.1=0", "'10.0.0.1' is not HOST:PORT"),
+        ("b.example:7655=0-3", "two hosts have partition 2 active"),
+    ],
+)
+def test_a_host_that_is_stated_wrongly_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(SpecError, match=problem):
+        stated_hosts(["10.0.0.1:7655=2", text])
+
+
+def test_a_host_that_is_stated_twice_has_both() -> None:
+    assert stated_hosts(["a:1=0", "a:1=1"]).active("any", 0) == stated_hosts(["a:1=0,1"]).active("any", 1)
+
+
+def test_an_object_is_where_its_serialized_key_is(tmp_path: Path) -> None:
+    make_store(tmp_path / "app" / "0_0" / "rocksdb" / "orders", {b"": b""})
+    stores = QueryableStores.of_directory(
+        tmp_path / "app", {"orders": StoreDefinition(KEY_VALUE, NumberSerde("int64"))}
+    )
+    router = KeyRouter({"orders": 50}, lambda: stated_hosts(["a:1=0-49"]))
+    for number in range(20):
+        found = stores.key_metadata("orders", number, router=router)
+        assert found == router.key_metadata("orders", number.to_bytes(8, "big"))
+    with pytest.raises(UnknownStateStoreError):
+        stores.key_metadata("customers", 1, router=router)
+    with pytest.raises(EntryError):
+        stores.key_metadata("orders", "1", router=router)
 
 
 def test_an_address_of_ipv6_stands_in_brackets() -> None:

@@ -53,15 +53,15 @@ class Chromium:
         for domain in ("Page", "Runtime", "Log", "Network", "Audits"):
             self._call(f"{domain}.enable")
 
-    def open(self, page: Path, *, width: int = 1280, dark: bool = False) -> None:
-        """Show a page until it is loaded."""
+    def open(self, page: Path | str, *, width: int = 1280, dark: bool = False) -> None:
+        """Show a page, a file or what is at an address, until it is loaded."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._call("Emulation.setEmulatedMedia", media="", features=[scheme])
         self._call(
             "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 500
         )
         self._events.clear()
-        self._call("Page.navigate", url=page.as_uri())
+        self._call("Page.navigate", url=page if isinstance(page, str) else page.as_uri())
         while not any(event["method"] == "Page.loadEventFired" for event in self._events):
             self._events.append(self._read())
 
