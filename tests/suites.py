@@ -43,6 +43,7 @@ REAL = (
     "queries/open/test_directory.py::test_eight_readers_through_repeated_exchanges_never_get_an_answer_of_another_store",
     "queries/open/test_migration.py",
     "queries/routing/test_real_group.py",
+    "serve/test_command.py::test_a_signal_is_the_regular_end",
     "serve/test_scans.py",
     "show/page/test_chromium.py",
     "situations/test_commands.py",
