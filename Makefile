@@ -1,7 +1,7 @@
 # Needs make, Python 3.11 or newer, and the network for the first `make setup`.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup check test test-fast test-long test-more test-random test-kill test-lazy test-mutants demo demo-lazy demo-windows demo-changelog bench broker docs-cli docs-images package clean
+.PHONY: help setup check test test-fast test-long test-more test-random test-kill test-lazy test-mutants demo demo-lazy demo-windows demo-changelog demo-queries bench broker docs-cli docs-images package clean
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -92,6 +92,9 @@ demo-windows: setup ## give the Avro values of a windowed store another schema, 
 
 demo-changelog: setup ## give the values of a real application on a broker another schema, in its changelog too, and back
 	$(PYTHON) -m examples.changelog
+
+demo-queries: setup ## ask a store over HTTP all the way through its migration, and count the answers
+	$(PYTHON) -m examples.queries
 
 bench: setup ## measure
 	$(WITH_JAVA) $(PYTHON) -m benchmarks

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,9 +21,15 @@ from pathlib import Path
 from benchmarks.results import Bar, Result
 from benchmarks.rounds import ROOT
 from benchmarks.setting import SMALL, Setting
+from benchmarks.stores import Store
 
 _COMMAND = ["-c", "from migrate.cli import main; main()", "serve"]
+_SETTLED_SECONDS = 2
+_COLUMNS = ["what is asked", "point queries/s", "per CPU second", "median ms", "p99 ms", "errors"]
 _CONNECTIONS = 16
+_SLOW_CLIENTS = 100
+_SLOW_BYTES, _SLOW_PAUSE = 4 << 10, 0.05
+"""What a slow client receives at a time, and the seconds between."""
 _SECONDS = 10
 _SCRIPT = """math.randomseed({seed})
 request = function()
@@ -77,12 +84,16 @@ class _Load:
 
 
 def serving(setting: Setting) -> list[Result]:
-    """Of a store whose blocks the system has cached."""
-    columns = ["what is asked", "point queries/s", "per CPU second", "median ms", "p99 ms", "errors"]
-    result = Result("serve", f"The service, {_CONNECTIONS} connections", columns)
+    """Of stores whose blocks the system has cached."""
     if shutil.which("wrk") is None:
+        result = Result("serve", "The service", [])
         result.notes.append("Not measured: wrk is not installed, and a client in Python is slower than the service.")
         return [result]
+    return [_rates(setting), _crowd(setting)]
+
+
+def _rates(setting: Setting) -> Result:
+    result = Result("serve", f"The service, {_CONNECTIONS} connections", _COLUMNS)
     store = setting.store(SMALL)
     with _running(store.path) as service:
         _wrk(service, store.records, seed=0)  # reads the blocks
@@ -105,7 +116,36 @@ def serving(setting: Setting) -> list[Result]:
         "beside a scan": scanned.row,
         "scan": [records, seconds, grown],
     }
-    return [result]
+    return result
+
+
+def _crowd(setting: Setting) -> Result:
+    """Scans of stores of two sizes, and many scans by slow clients at one time."""
+    title = f"The service and {_SLOW_CLIENTS} slow clients, each of which asks for a whole scan"
+    result = Result("serve, scans", title, _COLUMNS)
+    peaks = [_scan_peak(setting.store(records)) for records in (SMALL // 10, SMALL)]
+    store = setting.store(SMALL)
+    with _running(store.path) as service:
+        _wrk(service, store.records, seed=0)
+        before = service.mib("VmHWM")
+        with _slow_clients(service) as statuses:
+            time.sleep(_SETTLED_SECONDS)
+            grown = service.mib("VmHWM") - before
+            load = _wrk(service, store.records, seed=1)  # which fills the block cache
+    begun, refused = statuses.count(200), statuses.count(503)
+    result.rows = [["keys, beside slow scans", *load.row]]
+    result.notes = [
+        f"{begun} scans were begun, which is the limit, and {refused} refused with 503; they took {grown:.0f} MiB.",
+        f"The service's peak after one scan: {peaks[0]:.0f} MiB of 200,000 records, {peaks[1]:.0f} MiB of 2,000,000.",
+    ]
+    result.bars = [
+        Bar(result.name, "peak memory after a scan of 2 M records, against 200 k", 1.3, peaks[1] / peaks[0], "at most"),
+        Bar(result.name, "p99 of point queries, ms", 20, load.p99_ms, "at most"),
+        Bar(result.name, "errors of point queries", 0, load.errors, "at most"),
+        Bar(result.name, "MiB that slow scans take", 64, grown, "at most"),
+    ]
+    result.raw = {"load": load.row, "begun": begun, "refused": refused, "grown MiB": grown, "peaks MiB": peaks}
+    return result
 
 
 @contextmanager
@@ -151,6 +191,44 @@ def _scan(service: _Service) -> tuple[int, float]:
     if end.get("end") is not True:
         raise RuntimeError(f"the scan broke off: {end}")
     return end["records"], time.perf_counter() - begun
+
+
+def _scan_peak(store: Store) -> float:
+    """MiB of a service that has streamed the whole store once."""
+    with _running(store.path) as service:
+        _scan(service)
+        return service.mib("VmHWM")
+
+
+@contextmanager
+def _slow_clients(service: _Service) -> Iterator[list[int]]:
+    """Clients that ask for a whole scan and receive it slowly; yields their statuses, once all are told."""
+    statuses: list[int] = []
+    stop = threading.Event()
+
+    def scan() -> None:
+        with urllib.request.urlopen(f"{service.url}/stores/plain/all") as answer:
+            statuses.append(answer.status)
+            while not stop.wait(_SLOW_PAUSE) and answer.read(_SLOW_BYTES):
+                pass
+
+    def ask() -> None:
+        try:
+            scan()
+        except urllib.error.HTTPError as error:
+            statuses.append(error.code)
+
+    threads = [threading.Thread(target=ask) for _ in range(_SLOW_CLIENTS)]
+    for thread in threads:
+        thread.start()
+    while len(statuses) < _SLOW_CLIENTS:
+        stop.wait(_SLOW_PAUSE)
+    try:
+        yield statuses
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
 
 
 def _beside(scan: Callable[[], tuple[int, float]], load: Callable[[], _Load]) -> tuple[tuple[int, float], _Load]:

@@ -51,6 +51,8 @@ _TIMES = Struct(">qq")
 _VERSION = Struct(">qi")
 LATEST = -1
 _DELETED = -1
+_SEGMENTS = (60_000, 3, 2_000), (300_000, 5, 20_000), (3_600_000, 12, 60_000)
+"""Up to a retention: how many segments it has, and the least time of one; all in ms."""
 
 
 @dataclass(frozen=True)
@@ -144,10 +146,25 @@ def key_in(segment: int, key: bytes) -> bytes:
     return _INT64.pack(segment) + key
 
 
-def newest_time(key: bytes, value: bytes) -> int:
-    """The newest time that an entry tells of: of the latest value, or of the end of a former one. Raises EntryError."""
-    segment, _ = cut_key(key)
-    return int(TIMESTAMPED.unpack(value)[1][TIMESTAMP]) if segment == LATEST else _read_versions(value)[0]
+def time_of(value: bytes) -> int:
+    """The time that an entry begins with: of the latest value its start, of former ones the newest one's end.
+
+    Raises EntryError.
+    """
+    if len(value) < _INT64.size:
+        raise TruncatedEntryError("time of an entry", len(value), _INT64.size)
+    return int.from_bytes(value[: _INT64.size], "big", signed=True)
+
+
+def default_segment_ms(retention_ms: int) -> int:
+    """The time that each segment covers where the application does not configure it.
+
+    Source: org.apache.kafka.streams.state.internals.RocksDbVersionedKeyValueBytesStoreSupplier.
+    """
+    for most, parts, least in _SEGMENTS:
+        if retention_ms <= most:
+            return max(retention_ms // parts, least)
+    return max(retention_ms // 24, 300_000)
 
 
 def cut_key(key: bytes) -> tuple[int, bytes]:

@@ -11,13 +11,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from migrate.batch.changelog.broker.connect import cluster_of, half_done
 from migrate.batch.changelog.broker.stopped import check_group, end_transactions
 from migrate.batch.changelog.overlay import kept_databases
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.changelog.tails import ends_of, tail_tasks, write_tails
 from migrate.batch.changelog.times import use_times
 from migrate.batch.changelog.ways import application_of, changelogs, way_of
-from migrate.batch.changelog.write import announce, connection_of
+from migrate.batch.changelog.write import announce
 from migrate.batch.chunk.executor import Executor, InProcessExecutor, collected, executor_opener, run_all
 from migrate.batch.chunk.tail import TailTask
 from migrate.batch.context import Context, make_context
@@ -38,7 +39,7 @@ from migrate.batch.steps.rewrite import check_rejects
 from migrate.batch.steps.verify import mismatch_error, record, with_result
 from migrate.batch.steps.verify_subject import Subject
 from migrate.batch.stop import Stop
-from migrate.errors import BrokerError, ChangelogFailedError, RefusedError, system_errors_explained
+from migrate.errors import RefusedError, system_errors_explained
 from migrate.kafka.cluster import Cluster, Ends
 from migrate.kafka.latest import unpacked
 from migrate.model.changelog.taken import Tail
@@ -98,7 +99,7 @@ def catch_up(
             return catch_up_report(context, plan, standing, seconds=time.monotonic() - started)
         _check_possible(context, standing)
         use_times(context, standing.rows)
-        with Cluster(connection_of(spec)) as cluster:
+        with cluster_of(spec) as cluster:
             application = _application(context, cluster)
             ends = ends_of(context, cluster)
             tasks = _tasks(context, standing, cluster, ends)
@@ -127,11 +128,9 @@ def _work(
     found = _take_tails(context, executor, ledger, tasks)
     _lay_over(context, executor, ledger, plan)
     beside = InProcessExecutor(_AT_ONCE) if isinstance(executor, InProcessExecutor) else executor
-    try:
+    with half_done():
         write_tails(context, beside, ledger, plan.migration_id)
         announce(context, ledger)
-    except BrokerError as error:  # what is done by now is kept
-        raise ChangelogFailedError(error.message, hint=error.hint) from error
     return found
 
 
@@ -185,10 +184,7 @@ def _check_possible(context: Context, standing: Standing) -> None:
 def _is_settled(standing: Standing) -> bool:
     """Whether everything that the tails need is done; those of copies are written by other hosts."""
     written = ChangelogStanding(standing.rows)
-    claimed = () if written.topics is None else written.topics.claimed
-    mine = {partition: tails for partition, tails in standing.tails.items() if partition in claimed}
-    is_written = all(tails[-1].number <= written.last_tail(partition) for partition, tails in mine.items())
-    return standing.is_assembled and is_written and not written.unread_tails
+    return standing.is_assembled and not written.unwritten_tails(standing.tails) and not written.unread_tails
 
 
 def _take_tails(context: Context, executor: Executor, ledger: Ledger, tasks: Sequence[TailTask]) -> tuple[Tail, ...]:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from formats import Function
 from migrate.batch.changelog.adopt import adopt_changelogs
+from migrate.batch.changelog.assembled import AssembledStores
+from migrate.batch.changelog.broker.connect import half_done
 from migrate.batch.changelog.times import take_times
-from migrate.batch.changelog.topics import AssembledStores
 from migrate.batch.changelog.verify import verify_changelogs
 from migrate.batch.changelog.ways import way_of
 from migrate.batch.changelog.write import announce, write_changelogs
@@ -38,8 +39,6 @@ from migrate.batch.steps.rewrite import rewrite
 from migrate.batch.steps.verify import verify
 from migrate.batch.stop import Stop
 from migrate.errors import (
-    BrokerError,
-    ChangelogFailedError,
     InterruptedMigrationError,
     MigrationError,
     RefusedError,
@@ -205,14 +204,12 @@ def _make(
 
 def _migrate_changelogs(context: Context, executor: Executor, ledger: Ledger, stores: AssembledStores) -> None:
     """Write the changelogs, and read them back, unless nothing is verified."""
-    try:
+    with half_done():
         topics = write_changelogs(context, executor, ledger, stores)
         if context.spec.run.verify != "off":
             verify_changelogs(context, executor, ledger, stores, topics)
         announce(context, ledger)
         adopt_changelogs(context, executor, ledger, stores, topics)
-    except BrokerError as error:  # what is done by now is kept
-        raise ChangelogFailedError(error.message, hint=error.hint) from error
 
 
 def migrate_store(

@@ -86,6 +86,7 @@ def one_run_at_a_time(home: Path) -> Iterator[None]:
                 with suppress(OSError):  # another process uses it by now
                     for folder in made:
                         folder.rmdir()
+            fcntl.flock(lock, fcntl.LOCK_UN)  # closing is not enough: a child being started elsewhere has it open too
 
 
 def another_run(home: Path) -> RefusedError:

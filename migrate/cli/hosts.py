@@ -13,12 +13,21 @@ import click
 from migrate.errors import SpecError
 
 if TYPE_CHECKING:
+    from migrate.kafka.connection import Connection
+    from migrate.queries.routing.application import Application
     from migrate.queries.routing.hosts import HostInfo, StatedHosts
     from migrate.queries.routing.metadata import KeyRouter
     from migrate.queries.stores import QueryableStores
 
 _OPTIONS = (
     click.option("--partitions", type=click.IntRange(min=1), help="Partitions of the stores' topics, on all hosts."),
+    click.option(
+        "--partitioner",
+        type=click.Choice(["murmur2", "crc32"]),
+        default="murmur2",
+        show_default=True,
+        help="How the keys of the stores' input were spread: by Kafka's own clients, or by those of librdkafka.",
+    ),
     click.option(
         "--hosts", type=click.Path(), help="A TOML file of all hosts and their partitions: requests are forwarded."
     ),
@@ -36,6 +45,21 @@ _OPTIONS = (
         metavar="HOST:PORT=LIST",
         help="Likewise: the partitions of which it has a standby.",
     ),
+    click.option(
+        "--hosts-from-group",
+        is_flag=True,
+        help="Ask the broker for the members of the application's group: each states its `application.server`.",
+    ),
+    click.option(
+        "--group-port", type=click.IntRange(1, 65535), help="The services' port there, if not that which members state."
+    ),
+    click.option(
+        "--bootstrap",
+        metavar="HOST:PORT",
+        help="The broker to ask for partitions, and for hosts unless they are listed. [default: that of [changelog]]",
+    ),
+    click.option("--application-id", metavar="ID", help="The application's id. [default: the directory's name]"),
+    click.option("--config", type=click.Path(), help="A file of librdkafka's properties for that broker."),
     click.option("--application-server", metavar="HOST:PORT", help="This host among those, if not --host and --port."),
 )
 
@@ -45,34 +69,90 @@ class HostOptions:
     """What was given of them."""
 
     partitions: int | None
+    partitioner: str
     hosts: str | None
     peers: tuple[str, ...]
     standbys: tuple[str, ...]
+    hosts_from_group: bool
+    group_port: int | None
+    bootstrap: str | None
+    application_id: str | None
+    config: str | None
     application_server: str | None
 
-    def router(self, stores: QueryableStores) -> Callable[[HostInfo], KeyRouter] | None:
-        """From the service's address to its router; None: nothing was given. Raises SpecError."""
-        from migrate.queries.routing.hosts import HostInfo
-        from migrate.queries.routing.metadata import stated_router
+    def router(self, stores: QueryableStores, place: Path) -> Callable[[HostInfo], KeyRouter] | None:
+        """From the service's address to its router; None: nothing was given.
 
-        stated = self._stated()
-        if self.partitions is None:
-            if stated is not None:
-                raise SpecError("the hosts need the number of partitions", hint="state it: --partitions N")
-            return None
-        partitions = dict.fromkeys(stores.names, self.partitions)
+        Raises SpecError, RefusedError, and BrokerError where the broker cannot be asked.
+        """
+        from migrate.queries.routing.broker import GroupPlacement, partition_counts
+        from migrate.queries.routing.hosts import HostInfo
+        from migrate.queries.routing.metadata import PARTITIONERS, KeyRouter, stated_router
+
+        stated, by = self._stated(), PARTITIONERS[self.partitioner]
         server = None if self.application_server is None else HostInfo.parse(self.application_server)
-        return lambda here: stated_router(stated, partitions, server or here)
+        if not self._asks_broker:
+            self._check_no_broker()
+            if self.partitions is None:
+                if stated is not None:
+                    raise SpecError("the hosts need the number of partitions", hint="state it: --partitions N")
+                return None
+            partitions = dict.fromkeys(stores.names, self.partitions)
+            return lambda here: stated_router(stated, partitions, server or here, by)
+        application, connection = self._application(place)
+        if self.partitions is None:
+            partitions = partition_counts(connection, application.topics(stores))
+        else:
+            partitions = dict.fromkeys(stores.names, self.partitions)
+        if stated is not None:
+            return lambda here: stated_router(stated, partitions, server or here, by)
+        placement = GroupPlacement(connection, application.id, application.subtopologies(stores), self.group_port)
+        placement.follow()
+        return lambda here: KeyRouter(partitions, placement, server or here, by)
+
+    @property
+    def _asks_broker(self) -> bool:
+        return self.hosts_from_group or self.bootstrap is not None
+
+    def _check_no_broker(self) -> None:
+        given = {"--config": self.config, "--application-id": self.application_id, "--group-port": self.group_port}
+        for name, value in given.items():
+            if value is not None:
+                raise SpecError(f"{name} goes with a broker", hint="name it: --bootstrap HOST:PORT")
+
+    def _application(self, place: Path) -> tuple[Application, Connection]:
+        """Raises SpecError where no broker is named."""
+        from migrate.batch.changelog.broker.connect import connection_of
+        from migrate.kafka.connection import read_connection
+        from migrate.queries.routing.application import Application
+        from migrate.spec.loading import load_spec
+
+        spec = load_spec(place) if place.is_file() else None
+        if spec is not None:
+            application = Application.of_migration(spec, self.application_id)
+        else:
+            application = Application.of_directory(place, self.application_id)
+        if self.bootstrap is not None:
+            return application, read_connection(self.bootstrap, None if self.config is None else Path(self.config))
+        if spec is None or spec.changelog is None:
+            raise SpecError("--hosts-from-group: which broker?", hint="name it: --bootstrap HOST:PORT")
+        return application, connection_of(spec)
 
     def _stated(self) -> StatedHosts | None:
+        """Raises SpecError."""
         from migrate.queries.routing.hosts import read_hosts, stated_hosts
 
-        one_by_one = self.peers or self.standbys
-        if self.hosts is not None and one_by_one:
-            raise SpecError("--hosts and --peer both say which hosts there are", hint="give one of them")
+        ways = {
+            "--hosts": self.hosts is not None,
+            "--peer or --standby": bool(self.peers or self.standbys),
+            "--hosts-from-group": self.hosts_from_group,
+        }
+        given = [name for name, is_given in ways.items() if is_given]
+        if len(given) > 1:
+            raise SpecError(f"{given[0]} and {given[1]} both say which hosts there are", hint="give one of them")
         if self.hosts is not None:
             return read_hosts(Path(self.hosts))
-        return stated_hosts(self.peers, self.standbys) if one_by_one else None
+        return stated_hosts(self.peers, self.standbys) if self.peers or self.standbys else None
 
 
 def host_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -94,7 +94,12 @@ def serve(
 
     stores = _stores(Path(place), side, of_a_path)
     service = listening(
-        stores, host=host, port=port, router=routing.router(stores), sides=_sides(Path(place)), stale=stale
+        stores,
+        host=host,
+        port=port,
+        router=routing.router(stores, Path(place)),
+        sides=_sides(Path(place)),
+        stale=stale,
     )
     if not current_output().quiet:
         write_err(f"listening on {service.url}, described at {service.url}/docs")

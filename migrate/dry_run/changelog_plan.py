@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from migrate.batch.changelog.broker.checks import AtBroker, total_of
+from migrate.batch.changelog.broker.checks import AtBroker
+from migrate.batch.changelog.broker.records import total_of
 from migrate.batch.preflight.check import CheckReport
 from migrate.dry_run.report import ChangelogPlan, Inventory, SampleConversion, TopicPlanned
 from migrate.model.changelog.written import Way

@@ -6,9 +6,11 @@ import asyncio
 import hashlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, TypeVar
 
 from formats import Format
@@ -35,7 +37,7 @@ class Resolved:
     partitions: tuple[Partition, ...]
     """On this host, by their numbers."""
     whole: Any
-    """The view of all partitions here, of the type that its format is."""
+    """The view of all partitions here, each of the type that its format is."""
     by_number: dict[int | None, Any]
     """The view of each partition."""
 
@@ -71,6 +73,27 @@ class Resolved:
         return [each.opened() for each in alone or self.partitions]
 
 
+@dataclass(frozen=True, slots=True)
+class _Mixed:
+    """The view of all partitions in the middle of a switch, where some have timestamps and others do not."""
+
+    views: list[Any]
+
+    def get(self, *asked: object) -> Any:  # noqa: ANN401 - as its view gives it
+        return next((found for view in self.views if (found := view.get(*asked)) is not None), None)
+
+    def fetch(self, *asked: object) -> AbstractContextManager[Iterator[Any]]:
+        return self._each("fetch", asked)
+
+    def find_sessions(self, *asked: object) -> AbstractContextManager[Iterator[Any]]:
+        return self._each("find_sessions", asked)
+
+    @contextmanager
+    def _each(self, method: str, asked: tuple[object, ...]) -> Iterator[Iterator[Any]]:
+        with ExitStack() as found:
+            yield chain.from_iterable(found.enter_context(getattr(view, method)(*asked)) for view in self.views)
+
+
 @dataclass
 class Handle:
     """One store of the service."""
@@ -98,10 +121,14 @@ class Handle:
         with self._changing:
             if self._resolved is None:
                 definition = self.stores.definition(self.name)
-                kind = type_of(definition.stored)
                 found = sorted(self.stores.partitions(self.name), key=lambda each: (each.number or 0, each.id))
-                views = {each.number: kind.view(self.name, [each], definition) for each in found}
-                whole = kind.view(self.name, found, definition)
+                kinds = [type_of(each.opened().format) for each in found]
+                views = {
+                    each.number: kind.view(self.name, [each], definition)
+                    for each, kind in zip(found, kinds, strict=True)
+                }
+                kind, *others = {*kinds} or {type_of(definition.stored)}
+                whole = _Mixed([*views.values()]) if others else kind.view(self.name, found, definition)
                 self._resolved = Resolved(self.name, self.generation, definition, tuple(found), whole, views)
             return self._resolved
 

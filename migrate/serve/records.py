@@ -20,6 +20,7 @@ from formats.layout import TIMESTAMP
 from migrate.queries.definition import StoreDefinition
 from migrate.queries.json_values import as_json
 from migrate.queries.stores import StoreType
+from migrate.queries.views.results import ValueAndTimestamp
 from migrate.queries.views.segments import MAX_TIME
 from migrate.queries.views.types import QueryableStoreTypes
 from migrate.serve.web.problems import Problem
@@ -61,7 +62,7 @@ def record_of(format_: Format, view: Any, key: object, as_of: int | None) -> Jso
         if as_of is not None:
             raise Problem(400, "as_of asks a versioned store, and this is a key-value store", hint="leave it out")
         found = view.get(key)
-        return None if found is None else _key_value(format_, key, found)
+        return None if found is None else _key_value(key, found)
     version = view.get(key) if as_of is None else view.get(key, as_of)
     if version is None:
         return None
@@ -81,7 +82,7 @@ def records_in(
     check_kind(format_, "key-value")
     with view.reverse_range(low, high) if is_reverse else view.range(low, high) as found:
         for key, value in found:
-            yield key, _key_value(format_, key, value)
+            yield key, _key_value(key, value)
 
 
 def every_record(format_: Format, views: Iterable[Any]) -> Generator[Json, None, None]:
@@ -94,7 +95,7 @@ def every_record(format_: Format, views: Iterable[Any]) -> Generator[Json, None,
         else:
             with view.all() as found:
                 for windowed, value in found:
-                    yield _windowed(format_, windowed.key, windowed.window.start, windowed.window.end, value)
+                    yield _windowed(windowed.key, windowed.window.start, windowed.window.end, value)
 
 
 def windows_of(
@@ -105,11 +106,11 @@ def windows_of(
     end: int,
 ) -> Generator[Json, None, None]:
     """The windows of a key that start in a range of time. Raises Problem."""
-    format_, size = definition.stored, definition.window_size_ms
-    check_kind(format_, "window")
+    size = definition.window_size_ms
+    check_kind(definition.stored, "window")
     with view.fetch(key, start, end) as found:
         for began, value in found:
-            yield _windowed(format_, key, began, None if size is None else min(began + size, MAX_TIME), value)
+            yield _windowed(key, began, None if size is None else min(began + size, MAX_TIME), value)
 
 
 def sessions_of(
@@ -120,18 +121,17 @@ def sessions_of(
     end: int,
 ) -> Generator[Json, None, None]:
     """The sessions of a key that end at `start` or later and start at `end` or earlier. Raises Problem."""
-    format_ = definition.stored
-    check_kind(format_, "session")
+    check_kind(definition.stored, "session")
     with view.find_sessions(key, start, end) as found:
         for windowed, value in found:
-            yield _windowed(format_, key, windowed.window.start, windowed.window.end, value)
+            yield _windowed(key, windowed.window.start, windowed.window.end, value)
 
 
-def _key_value(format_: Format, key: object, value: Any) -> Json:  # noqa: ANN401
-    if TIMESTAMP in format_.carries:
+def _key_value(key: object, value: Any) -> Json:  # noqa: ANN401
+    if isinstance(value, ValueAndTimestamp):
         return {"key": as_json(key), "value": as_json(value.value), "timestamp": value.timestamp}
     return {"key": as_json(key), "value": as_json(value)}
 
 
-def _windowed(format_: Format, key: object, start: int, end: int | None, value: Any) -> Json:  # noqa: ANN401
-    return _key_value(format_, key, value) | {"window": {"start": start, "end": end}}
+def _windowed(key: object, start: int, end: int | None, value: Any) -> Json:  # noqa: ANN401
+    return _key_value(key, value) | {"window": {"start": start, "end": end}}

@@ -57,7 +57,11 @@ class Output:
         """A report as JSON."""
         from migrate.show.foreign_text import visible_json
 
-        return visible_json(self.named(report.model_dump_json(indent=indent), in_json=True))
+        try:
+            text = report.model_dump_json(indent=indent)
+        except ValueError:  # half a surrogate pair in a value of an application, which UTF-8 cannot hold
+            text = json.dumps(report.model_dump(), default=str, indent=indent, ensure_ascii=False)
+        return visible_json(self.named(text, in_json=True))
 
     def readable(self, report: R) -> R:
         """A copy of a report whose texts can be printed."""

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 import struct
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from migrate import load_spec
+from migrate.errors import StoreNotReadyError
+from migrate.queries.side_by_side.stores import SideBySideStores
 from tests.shared.commands import CommandServer, Outcome
 from tests.shared.windowed import MINUTE, make_segments, session_key, session_time, window_key
 from tests.support import make_store, open_store
@@ -210,3 +216,32 @@ def test_a_terminal_is_not_taken_over(commands: CommandServer, tmp_path: Path) -
     text = got(commands, write_spec(tmp_path), hostile)
     assert "not there yet" in text
     assert text.replace("\n", "").isprintable()
+
+
+def test_stores_that_are_exchanged_while_they_are_read_are_never_mixed_up(commands: CommandServer, spec: Path) -> None:
+    """Each answer is of both stores, or an error: the store is never said to be gone, or not to be there yet."""
+    assert commands.run(["run", str(spec), "--no-spark"]).code == 0
+    stores, end = SideBySideStores(load_spec(spec)), threading.Event()
+
+    def ask() -> Counter[str]:
+        found: Counter[str] = Counter()
+        while not end.is_set():
+            try:
+                keys = stores.get("orders", "key-7").records, stores.first("orders", "key-1", 30).records
+            except StoreNotReadyError:
+                found["not ready"] += 1
+                continue
+            found.update(each.verdict for records in keys for each in records if each.verdict != "nowhere")
+        return found
+
+    with ThreadPoolExecutor(2) as pool:
+        readers = [pool.submit(ask) for _ in range(2)]
+        try:
+            for verb in ("cutover", "rollback") * 4:
+                done = commands.run([verb, str(spec)])
+                assert done.code == 0, done.err
+        finally:
+            end.set()
+        found = sum((reader.result() for reader in readers), Counter[str]())
+    assert found["equal"] > 20
+    assert found.keys() <= {"equal", "not ready"}

@@ -80,7 +80,8 @@ def calls(folder: Path) -> dict[str, Callable[[], object]]:
     import migrate
 
     pair = formats.get_format(SOURCE), formats.get_format(TARGET)
-    spec = folder / "migration.toml"
+    spec, hosts = folder / "migration.toml", folder / "hosts.toml"
+    hosts.write_text('[[host]]\naddress = "10.0.0.1:7654"\nactive = [0]\n')
     return {
         "DualReadStore": lambda: use_the_adapter(folder),
         "TypedStore": use_the_serdes,
@@ -92,8 +93,10 @@ def calls(folder: Path) -> dict[str, Callable[[], object]]:
         "known_formats": migrate.known_formats,
         "load_spec": lambda: migrate.load_spec(spec),
         "open_store": lambda: None,  # by DualReadStore
+        "read_hosts": lambda: migrate.read_hosts(hosts),
         "rejects": lambda: migrate.rejects(migrate.load_spec(spec)),
         "report": lambda: migrate.report(migrate.load_spec(spec)),
+        "stated_hosts": lambda: migrate.stated_hosts(["10.0.0.1:7654=0"]),
         "status": lambda: migrate.status(migrate.load_spec(spec)),
         "with_retries": lambda: migrate.with_retries(lambda: None, on_migrated=lambda: None),
         "write_metrics": lambda: None,  # by DualReadStore

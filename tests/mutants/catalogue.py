@@ -9,6 +9,7 @@ from tests.mutants.functions import FUNCTIONS
 from tests.mutants.lazy import LAZY
 from tests.mutants.mutant import Mutant
 from tests.mutants.openings import OPENINGS
+from tests.mutants.queries import QUERIES
 from tests.mutants.replaying import REPLAYING
 from tests.mutants.segments import SEGMENTS
 from tests.mutants.source import SOURCE
@@ -333,4 +334,5 @@ MUTANTS = (
     *FUNCTIONS,
     *DAMAGE,
     *TOPICS,
+    *QUERIES,
 )

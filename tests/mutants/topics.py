@@ -66,7 +66,7 @@ TOPICS: tuple[Mutant, ...] = (
         claim="I12",
         definition="AtBroker.position",
         old="if self.is_behind:",
-        new="if ahead:",
+        new="if found.ahead:",
         tests=("test_nothing_is_appended_to_a_changelog_that_has_records_which_the_store_lacks",),
     ),
 )

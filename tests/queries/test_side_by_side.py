@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import struct
+import threading
 from pathlib import Path
 
 import pytest
 
 from formats import Window
 from migrate import Spec, cutover, finalize, rollback, run
-from migrate.errors import SpecError, UnknownStateStoreError
+from migrate.errors import SpecError, StoreNotReadyError, UnknownStateStoreError
 from migrate.queries.side_by_side.report import SideBySide
 from migrate.queries.side_by_side.stores import SideBySideStores
+from tests.queries.open.test_migration import KilledError, kill_at
 from tests.shared.totals import totals_spec
 from tests.support import UNKNOWN_TIMESTAMP, open_store
 
@@ -59,6 +61,22 @@ def test_stores_that_were_resolved_before_a_switch_are_resolved_again(spec: Spec
         assert stores.get("orders", "key-007").records[-1].verdict == "equal"
         verb(spec)
     assert stores.get("orders", "key-007").records[-1].verdict == "equal"
+
+
+def test_a_store_that_is_missing_in_the_middle_of_a_switch_is_waited_for(
+    spec: Spec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As between the two renames of a file system that cannot exchange directories."""
+    monkeypatch.setattr("migrate.queries.side_by_side.stores._MOVING_SECONDS", 0.3)
+    run(spec)
+    with pytest.raises(KilledError):
+        cutover(spec, on_event=kill_at("cutover.positioned", 1))
+    place, aside = spec.source_path / "0_1/rocksdb/orders", spec.home / "aside"
+    place.rename(aside)
+    with pytest.raises(StoreNotReadyError):
+        SideBySideStores(spec).get("orders", "key-007")
+    threading.Timer(0.1, lambda: aside.rename(place)).start()
+    assert _get(spec, "key-007").verdict == "equal"
 
 
 def test_records_that_do_not_arrive_say_why(spec: Spec) -> None:

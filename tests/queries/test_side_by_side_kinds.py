@@ -14,8 +14,12 @@ from formats import StateRecord, Window
 from formats.avro.binary import encode_long
 from migrate import Spec, cutover, run
 from migrate.errors import SpecError, UnknownStateStoreError
+from migrate.queries.side_by_side.record import differences
 from migrate.queries.side_by_side.report import GetReport, SideBySide
 from migrate.queries.side_by_side.stores import MOST_RECORDS, SideBySideStores
+from migrate.show.output import Output
+from migrate.show.page.get_page import GetForm, get_page
+from migrate.show.text.get import show_get
 from tests.queries.open.test_migration import cut_over_renamed
 from tests.shared.windowed import MINUTE, make_segments, session_key, session_time, window_key, windowed_spec
 from tests.support import KEY_VALUE, TIMESTAMPED, make_families, make_spec, make_store, open_store
@@ -238,6 +242,69 @@ def test_a_key_that_is_in_none_of_several_partitions(tmp_path: Path) -> None:
         report = SideBySideStores(spec).get(None, "none")
         assert [each.verdict for each in report.records] == ["nowhere"] * 3
         assert len(_found(SideBySideStores(spec).get(None, "k2"))) == 1
+
+
+def test_partitions_without_the_key_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("migrate.queries.side_by_side.stores.MOST_RECORDS", 1)
+    for number in range(3):
+        make_store(tmp_path / f"app/0_{number}/rocksdb/orders", {b"k%d" % number: b"v"})
+    spec = make_spec(
+        tmp_path,
+        tmp_path / "app",
+        source_format=KEY_VALUE,
+        target_format=TIMESTAMPED,
+        source={"store": "orders"},
+    )
+    report = SideBySideStores(spec).get(None, "k2")
+    assert [each.store_partition for each in _found(report)] == ["0_2/orders"]
+    assert report.is_complete
+
+
+def test_a_report_ends_after_some_bytes(tmp_path: Path) -> None:
+    value = bytes(5 << 20)
+    spec = _plain(tmp_path, {b"%d" % number: value for number in range(9)})
+    report = SideBySideStores(spec).first(None, None, 9)
+    assert (len(report.records), report.is_complete) == (4, False)
+    assert report.records[0].old is not None
+    assert len(report.records[0].old.value_bytes.hex) < 600
+    assert SideBySideStores(spec).get(None, "7").is_complete
+
+
+@pytest.mark.parametrize("levels", [90, 200, 500, 100_000])
+def test_a_value_of_many_levels_does_not_break_the_report(tmp_path: Path, levels: int) -> None:
+    json_ = {"from": {"serde": "json"}, "to": {"serde": "json"}}
+    spec = _plain(tmp_path, {b"a": b"[" * levels + b"]" * levels, b"b": b"[]"}, conversion={"value": json_})
+    deep, plain = SideBySideStores(spec).first(None).records
+    assert (plain.old and plain.old.value) == []
+    assert deep.old is not None
+    assert bool(deep.old.problem) == (levels > 90)
+    report = SideBySideStores(spec).get(None, "a")
+    assert json.loads(Output().document(report))
+    assert get_page(GetForm("orders", ["orders"]), report)
+
+
+def test_paths_tell_names_with_dots_from_objects(tmp_path: Path) -> None:
+    def dotted(record: StateRecord) -> StateRecord:
+        return replace(record, value={**record.value, "a.b": 2, "\ud83d": 3})
+
+    json_ = {"from": {"serde": "json"}, "to": {"serde": "json"}}
+    text = b'{"a.b":1,"a":{"b":1}}'
+    spec = _plain(tmp_path, {b"k": text}, conversion={"value": json_, "function": dotted})
+    (found,) = SideBySideStores(spec).get(None, "k").records
+    assert found.verdict == "rejected"  # half a surrogate pair is no text
+    assert found.old is not None
+    made = differences(found.old, found.old.model_copy(update={"value": {"a.b": 2, "a": {"b": 3}, "\ud83d": 3}}))
+    assert made == ('value["a.b"]', "value.a.b", "value.\ud83d")
+
+
+def test_half_a_surrogate_pair_can_be_printed(tmp_path: Path) -> None:
+    json_ = {"from": {"serde": "json"}, "to": {"serde": "json"}}
+    spec = _plain(tmp_path, {b"k": b'{"\\ud83d":"\\ud83d"}'}, conversion={"value": json_})
+    report = SideBySideStores(spec).get(None, "k")
+    (found,) = json.loads(Output().document(report))["records"]
+    assert found["old"]["value"] == {"\ud83d": "\ud83d"}
+    assert "\n".join(show_get(Output().readable(report), Output())).encode()
+    assert get_page(GetForm("orders", ["orders"]), report).encode()
 
 
 def test_a_store_with_a_new_name_is_found_under_both(tmp_path: Path) -> None:

@@ -83,9 +83,10 @@ def serving(
     router: Callable[[HostInfo], Router] | None = None,
     port: int = 0,
     sides: SideBySideStores | None = None,
+    stale: bool = True,
 ) -> Iterator[Asked]:
     """A service of these stores."""
-    service = listening(stores, port=port, limits=limits, router=router, sides=sides)
+    service = listening(stores, port=port, limits=limits, router=router, sides=sides, stale=stale)
     thread = threading.Thread(target=service.run)
     thread.start()
     try:

@@ -17,6 +17,7 @@ from migrate.model.units import visible
 from migrate.queries.side_by_side.report import GetReport
 from migrate.queries.side_by_side.stores import SideBySideStores
 from migrate.queries.stores import QueryableStores
+from migrate.serve.docs.openapi import openapi
 from migrate.serve.web.limits import Limits
 from tests.serve.services import Asked, make_orders, orders_of, serving
 from tests.shared.totals import totals_spec
@@ -47,6 +48,15 @@ def test_the_answer_is_what_get_reports_at_each_stage(spec: Spec, asked: Asked) 
 def test_a_key_may_be_given_serialized(spec: Spec, asked: Asked) -> None:
     text = base64.urlsafe_b64encode(b"key-007").decode()
     assert asked.found(f"/compare/orders/{text}?encoding=base64") == asked.found("/compare/orders/key-007")
+
+
+def test_the_answer_has_what_the_document_says(spec: Spec, asked: Asked) -> None:
+    run(spec)
+    described = openapi()["components"]["schemas"]["Comparison"]["properties"]
+    found = asked.found("/compare/orders/key-007")
+    assert described.keys() <= found.keys()
+    assert described["records"]["items"]["properties"].keys() == found["records"][0].keys()
+    assert {each["verdict"] for each in found["records"]} == {"nowhere", "equal"}
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,15 @@ A copy goes on from the last record of the host that has written, once that is c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
-from migrate.batch.changelog.broker.claims import Fleet, lost, marker_group, place_of
+from migrate.batch.changelog.assembled import AssembledStores
+from migrate.batch.changelog.broker.claims import Fleet, fleet_of, place_of
+from migrate.batch.changelog.broker.records import settled
 from migrate.batch.changelog.standing import ChangelogStanding
-from migrate.batch.changelog.topics import AssembledStores
-from migrate.batch.changelog.verify import expired_before, reread_task, row_of, settled
-from migrate.batch.changelog.ways import reached
-from migrate.batch.changelog.write import Work, connection_of
+from migrate.batch.changelog.verify import row_of
+from migrate.batch.changelog.ways import last_tails, reached
+from migrate.batch.changelog.write import Work
 from migrate.batch.chunk.executor import Executor, collected
 from migrate.batch.context import Context
 from migrate.batch.ledger.table import Ledger
@@ -20,9 +21,8 @@ from migrate.errors import RefusedError
 from migrate.kafka.claims import Claim
 from migrate.kafka.cluster import Cluster
 from migrate.model.changelog.compared import Reread
-from migrate.model.changelog.taken import Tail
 from migrate.model.changelog.written import Changelog, Part, Produced, Topics
-from migrate.model.ledger_row import Row, Step, read_detail
+from migrate.model.ledger_row import Row, Step
 from migrate.model.units import plural
 
 _AGAIN = "then run the same command again"
@@ -40,13 +40,13 @@ def adopt_changelogs(
     Raises RefusedError for a copy that cannot go on from there, or not yet; all others are adopted.
     """
     contents, written = stores.contents(topics.parts), ChangelogStanding(ledger.rows)
-    tails = _last_tails(ledger.rows)
+    tails = {partition: tail.number for partition, tail in last_tails(ledger.rows).items()}
     pending = {part.store_partition for part in written.pending(contents)}
     pending |= {partition for partition, last in tails.items() if last > written.last_tail(partition)}
     copies = [each for each in topics.changelogs if each.store_partition in pending - {*topics.claimed}]
     if not copies:
         return
-    fleet = Fleet(connection_of(context.spec), context.spec.name, topics)
+    fleet = fleet_of(context.spec, topics)
     claims = fleet.read()
     held = {each.store_partition: claims.get(place_of(each)) for each in copies}
     whole = {name: claim for name, claim in held.items() if claim is not None and claim.is_whole}
@@ -61,10 +61,8 @@ def adopt_changelogs(
             )
         )
     at = reached(context.spec, ledger.rows)
-    left = [each for each in copies if each.store_partition not in found]
-    reasons = [
-        _reason(context.spec.name, each, held[each.store_partition], at[each.store_partition] or 0) for each in left
-    ]
+    left = [(each, each.store_partition) for each in copies if each.store_partition not in found]
+    reasons = [_reason(fleet, each, held[partition], at[partition] or 0) for each, partition in left]
     if reasons:
         sentences = "\n".join(f"  - {sentence}" for sentence, _ in reasons)
         raise RefusedError(
@@ -79,16 +77,9 @@ def _compared(context: Context, executor: Executor, work: Work, whole: Mapping[s
     with Cluster(work.connection) as cluster:
         for partition, claim in whole.items():
             changelog = work.topics.of(partition)
-            limit = expired_before(cluster, changelog.new_topic)
-            tasks.append(reread_task(work, changelog, claim.start, settled(cluster, changelog), limit))
+            tasks.append(work.reread(cluster, changelog, claim.start, settled(cluster, changelog)))
     found = collected(executor, tasks, Reread, name=context.spec.name, stop=context.stop)
     return {each.store_partition: each for each in found if each.ok}
-
-
-def _last_tails(rows: Iterable[Row]) -> dict[str, int]:
-    """By store partition, the number of the last tail that was laid over the new store."""
-    tails = (read_detail(row, Tail, "a tail") for row in rows if row.step is Step.TAIL)
-    return {tail.store_partition: tail.number for tail in tails}
 
 
 def _rows(ledger: Ledger, contents: Mapping[Part, str], tail: int, claim: Claim, found: Reread) -> Iterator[Row]:
@@ -114,7 +105,7 @@ def _rows(ledger: Ledger, contents: Mapping[Part, str], tail: int, claim: Claim,
     yield row_of(ledger, Step.REREAD, found)
 
 
-def _reason(name: str, changelog: Changelog, claim: Claim | None, at: int) -> tuple[str, str]:
+def _reason(fleet: Fleet, changelog: Changelog, claim: Claim | None, at: int) -> tuple[str, str]:
     """Why this host can neither write the changelog nor adopt it, and what to do."""
     partition = changelog.store_partition
     if claim is None or not claim.holds:
@@ -127,7 +118,7 @@ def _reason(name: str, changelog: Changelog, claim: Claim | None, at: int) -> tu
     if not claim.is_whole:
         return (
             f"{partition}: its changelog is written on {claim.host}, and is not complete yet",
-            f"let the run there end (stateferry status SPEC), {_AGAIN}{lost(marker_group(name), changelog)}",
+            f"let the run there end (stateferry status SPEC), {_AGAIN}{fleet.lost(changelog)}",
         )
     if at > claim.reached:
         return (

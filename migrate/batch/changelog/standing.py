@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from migrate.model.changelog.compared import Reread
+from migrate.model.changelog.taken import Tail
 from migrate.model.changelog.written import Part, Produced, Topics
 from migrate.model.ledger_row import Row, Step, read_detail
 from migrate.model.receipt import Receipt
@@ -26,6 +27,11 @@ class ChangelogStanding:
         return [_topics(row) for row in self.rows if row.step is Step.CHANGELOG]
 
     @cached_property
+    def topic_ids(self) -> set[str]:
+        """The ids of all topics that were ever recorded."""
+        return {topic_id for each in self.opened for topic_id in each.ids.values()}
+
+    @cached_property
     def topics(self) -> Topics | None:
         """The topics that are written to; None: they are not made yet."""
         rows = [row for row in self._written if row.step is Step.CHANGELOG]
@@ -39,10 +45,21 @@ class ChangelogStanding:
         return rows if any(row.step is Step.CHANGELOG for row in rows) else ()
 
     @cached_property
+    def _facts(self) -> list[Produced | Reread]:
+        """The receipts and comparisons of these topics, in the order of commits."""
+        found: list[Produced | Reread] = []
+        for row in self._written:
+            if row.step is Step.PRODUCED:
+                found.append(read_detail(row, Produced, "a receipt of a changelog"))
+            elif row.step is Step.REREAD:
+                found.append(read_detail(row, Reread, "a comparison of a changelog"))
+        return found
+
+    @cached_property
     def produced(self) -> list[Produced]:
         """What was written to these topics, the newest receipt of each part and of each tail."""
-        found = (read_detail(row, Produced, "a receipt of a changelog") for row in self._written if _is_receipt(row))
-        return list({(each.part, each.tail): each for each in found}.values())
+        receipts = (each for each in self._facts if isinstance(each, Produced))
+        return list({(each.part, each.tail): each for each in receipts}.values())
 
     def last_tail(self, store_partition: str) -> int:
         """The number of the last tail of a store partition that was written, or adopted; 0: none."""
@@ -65,25 +82,25 @@ class ChangelogStanding:
     @cached_property
     def reread(self) -> dict[str, Reread]:
         """By store partition, the last comparison, if nothing was written to a changelog since."""
-        found: dict[str, Reread] = {}
-        for row in self._written:
-            if row.step is Step.REREAD:
-                found[str(row.store_partition)] = read_detail(row, Reread, "a comparison of a changelog")
-            elif _is_receipt(row):
-                found.pop(str(row.store_partition), None)
-        return found
+        last = {each.store_partition: each for each in self._facts}
+        return {partition: each for partition, each in last.items() if isinstance(each, Reread)}
 
     @cached_property
     def unread(self) -> dict[str, list[Produced]]:
         """By store partition, the receipts since the last comparison that found nothing wrong."""
         found: dict[str, list[Produced]] = {}
-        for row in self._written:
-            if _is_receipt(row):
-                receipt = read_detail(row, Produced, "a receipt of a changelog")
-                found.setdefault(receipt.store_partition, []).append(receipt)
-            elif row.step is Step.REREAD and read_detail(row, Reread, "a comparison of a changelog").ok:
-                found.pop(str(row.store_partition), None)
+        for each in self._facts:
+            if isinstance(each, Produced):
+                found.setdefault(each.store_partition, []).append(each)
+            elif each.ok:
+                found.pop(each.store_partition, None)
         return found
+
+    def unwritten_tails(self, tails: Mapping[str, Sequence[Tail]]) -> dict[str, list[Tail]]:
+        """The tails that this host has claimed to write and has not written, by store partition that has some."""
+        mine = () if self.topics is None else self.topics.claimed
+        left = {each: [t for t in tails.get(each, ()) if t.number > self.last_tail(each)] for each in mine}
+        return {partition: found for partition, found in left.items() if found}
 
     @property
     def unread_tails(self) -> list[str]:
@@ -108,7 +125,7 @@ def changelog_reports(rows: Sequence[Row], note: str = "") -> tuple[ChangelogRep
     if standing.topics is None:
         return ()
     found = []
-    for topic, new_topic in dict.fromkeys((each.topic, each.new_topic) for each in standing.topics.changelogs):
+    for new_topic, topic in standing.topics.names.items():
         mine = {each.store_partition for each in standing.topics.changelogs if each.new_topic == new_topic}
         written = [each for each in standing.produced if each.store_partition in mine]
         reread = [standing.reread.get(partition) for partition in mine]
@@ -147,7 +164,3 @@ def _topics(row: Row) -> Topics:
 
 def _begins_anew(row: Row) -> bool:
     return row.step is Step.ROLLED_BACK or (row.step is Step.CHANGELOG and not _topics(row).ids)
-
-
-def _is_receipt(row: Row) -> bool:
-    return row.step is Step.PRODUCED

@@ -7,11 +7,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from migrate.batch.changelog.broker.connect import cluster_of
+from migrate.batch.changelog.broker.records import expired_before, settled
 from migrate.batch.changelog.overlay import kept_databases
 from migrate.batch.changelog.standing import ChangelogStanding
-from migrate.batch.changelog.verify import check_equal, expired_before, record_comparisons, row_of, settled
+from migrate.batch.changelog.verify import check_equal, record_comparisons, row_of
 from migrate.batch.changelog.ways import changelogs, reached
-from migrate.batch.changelog.write import connection_of, transactional_id
+from migrate.batch.changelog.write import transactional_id
 from migrate.batch.changelog.writing import begin_writing, end_writing
 from migrate.batch.chunk.executor import Executor, collected
 from migrate.batch.chunk.produce import ProduceTask
@@ -69,7 +71,7 @@ def tail_tasks(
 
     `rows`: of the ledger, with those of tails that are to be replaced. `every`: the ends of the old changelogs.
     """
-    spec, connection, plan = context.spec, connection_of(context.spec), standing.plan
+    spec, plan = context.spec, standing.plan
     assert spec.changelog is not None and plan is not None
     rules, at = rules_of(context, plan, standing), reached(spec, standing.rows)
     numbers = Counter(row.store_partition for row in rows if row.step is Step.TAIL)
@@ -84,13 +86,13 @@ def tail_tasks(
         start = max(offset or 0, ends.start)
         if start >= ends.stable:
             continue
-        _check_tombstones(context, standing, cluster, changelog, ends)
+        _check_tombstones(context, standing, cluster, changelog, offset=offset, ends=ends)
         number = numbers[partition] + 1
         yield TailTask(
             home=str(context.home),
             folder=f"{CHANGELOG}/{partition}/tail-{number:04d}",
             run_id=context.run_id,
-            connection=connection,
+            connection=cluster.connection,
             changelog=changelog,
             number=number,
             start=start,
@@ -106,10 +108,11 @@ def tail_tasks(
         )
 
 
-def _check_tombstones(context: Context, standing: Standing, cluster: Cluster, changelog: Changelog, ends: Ends) -> None:
+def _check_tombstones(
+    context: Context, standing: Standing, cluster: Cluster, changelog: Changelog, *, offset: int | None, ends: Ends
+) -> None:
     """Raises RefusedError where the broker may have removed tombstones of the tail, unless that is allowed."""
-    offset, first = reached(context.spec, standing.rows)[changelog.store_partition], ends.start
-    partition, where = changelog.store_partition, f"{changelog.topic}-{changelog.number}"
+    first, partition, where = ends.start, changelog.store_partition, f"{changelog.topic}-{changelog.number}"
     rows = (row for row in standing.rows if row.step is Step.TAIL and row.store_partition == partition)
     written = max((row.committed_at_ms for row in rows), default=snapshot_record(context.home).taken_at_ms)
     topic, age = cluster.topic(changelog.topic), int(time.time() * 1000) - written
@@ -140,37 +143,33 @@ def write_tails(context: Context, executor: Executor, ledger: Ledger, migration_
     written, tails = ChangelogStanding(ledger.rows), Standing(context.home, ledger.rows).tails
     topics = written.topics
     assert topics is not None
-    unwritten = []
-    for partition in topics.claimed:
-        done = written.last_tail(partition)
-        if left := [each for each in tails.get(partition, ()) if each.number > done]:
-            unwritten.append(_Some(context, topics.of(partition), left))
-    found: list[Produced] = []
+    left = written.unwritten_tails(tails)
+    unwritten = [_Some(context, topics.of(partition), found) for partition, found in left.items()]
     if unwritten:
-        with Cluster(connection_of(context.spec)) as cluster:
+        with cluster_of(context.spec) as cluster:
             end_writing(cluster, context.home)  # of a command that was killed: its tasks may live on
             permit = begin_writing(context.home, (each.transactional_id(migration_id) for each in unwritten))
-            tasks = [each.produce_task(migration_id, permit) for each in unwritten]
+            tasks = [each.produce_task(cluster, migration_id, permit) for each in unwritten]
             found = collected(executor, tasks, Produced, name=context.spec.name, stop=context.stop)
             end_writing(cluster, context.home)
-    if found:
-        context.notify("tail.written", receipts=found)
-        last = {partition: each[-1].number for partition, each in tails.items()}
-        receipts = (each.model_copy(update={"tail": last[each.store_partition]}) for each in found)
-        ledger.commit(*(row_of(ledger, Step.PRODUCED, each) for each in receipts))
-        context.notify("tail.confirmed", receipts=found)
+        if found:
+            context.notify("tail.written", receipts=found)
+            last = {partition: each[-1].number for partition, each in tails.items()}
+            receipts = (each.model_copy(update={"tail": last[each.store_partition]}) for each in found)
+            ledger.commit(*(row_of(ledger, Step.PRODUCED, each) for each in receipts))
+            context.notify("tail.confirmed", receipts=found)
     _read_back(context, executor, ledger, topics)
 
 
 def _read_back(context: Context, executor: Executor, ledger: Ledger, topics: Topics) -> None:
     written, tails = ChangelogStanding(ledger.rows), Standing(context.home, ledger.rows).tails
     tasks = []
-    with Cluster(connection_of(context.spec)) as cluster:
+    with cluster_of(context.spec) as cluster:
         for partition in written.unread_tails:
-            before = [each for each in written.produced if each not in written.unread[partition]]
-            mine = [each for each in before if each.store_partition == partition]
-            last = max((each.tail for each in mine), default=0)
-            offsets = [each.last_offset for each in mine if each.last_offset is not None]
+            read = [each for each in written.produced if each not in written.unread[partition]]
+            before = [each for each in read if each.store_partition == partition]
+            last = max((each.tail for each in before), default=0)
+            offsets = [each.last_offset for each in before if each.last_offset is not None]
             start = max(offsets, default=topics.starts[partition] - 1) + 1
             left = _Some(context, topics.of(partition), [each for each in tails[partition] if each.number > last])
             tasks.append(left.reread_task(cluster, start))
@@ -195,10 +194,10 @@ class _Some:
         """All tails of a changelog share an id: each ends lost attempts at those before."""
         return transactional_id(migration_id, self._part)
 
-    def produce_task(self, migration_id: str, permit: str) -> ProduceTask:
+    def produce_task(self, cluster: Cluster, migration_id: str, permit: str) -> ProduceTask:
         """Their writing."""
         return ProduceTask(
-            connection=connection_of(self.context.spec),
+            connection=cluster.connection,
             changelog=self.changelog,
             part=self._part,
             content=str(self.tails[-1].number),
@@ -213,7 +212,7 @@ class _Some:
     def reread_task(self, cluster: Cluster, start: int) -> RereadTask:
         """Their reading, from that offset to the end of the new topic."""
         return RereadTask(
-            connection=connection_of(self.context.spec),
+            connection=cluster.connection,
             changelog=self.changelog,
             start=start,
             end=settled(cluster, self.changelog).end,

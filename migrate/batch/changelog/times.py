@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from formats import Conversion
+from migrate.batch.changelog.broker.connect import cluster_of
 from migrate.batch.changelog.ways import changelogs, positions, way_of
-from migrate.batch.changelog.write import connection_of
 from migrate.batch.chunk.executor import Executor, run_all
 from migrate.batch.chunk.task import Task
 from migrate.batch.chunk.times import TimesTask
@@ -20,7 +20,7 @@ from migrate.batch.home import CHANGELOG, remove_sorted_runs
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
 from migrate.errors import ChangelogFailedError, RefusedError
-from migrate.kafka.cluster import Cluster, Ends
+from migrate.kafka.cluster import Ends
 from migrate.model.changelog.taken import Times
 from migrate.model.changelog.written import Changelog
 from migrate.model.ledger_row import Row, Step, read_detail
@@ -96,8 +96,8 @@ def are_needed(spec: Spec, conversion: Conversion) -> bool:
 
 
 def _tasks(context: Context, known: Mapping[str, Times]) -> Iterator[TimesTask]:
-    connection, at = connection_of(context.spec), positions(context.spec)
-    with Cluster(connection) as cluster:
+    at = positions(context.spec)
+    with cluster_of(context.spec) as cluster:
         for changelog in changelogs(context.spec):
             partition = changelog.store_partition
             ends = cluster.ends_of(changelog.topic, changelog.number)
@@ -108,7 +108,7 @@ def _tasks(context: Context, known: Mapping[str, Times]) -> Iterator[TimesTask]:
                 home=str(context.home),
                 folder=f"{CHANGELOG}/{partition}",
                 changelog=changelog,
-                connection=connection,
+                connection=cluster.connection,
                 start=ends.start,
                 end=end,
                 known=before if before is not None and before.end == end else None,

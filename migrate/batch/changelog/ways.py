@@ -14,7 +14,7 @@ from migrate.model.store_partition import Line, StorePartition
 from migrate.spec.spec import Spec
 from migrate.spec.ways import application_of, check_way, new_names, way_of
 
-__all__ = ["application_of", "changelogs", "check_way", "new_names", "positions", "reached", "way_of"]
+__all__ = ["application_of", "changelogs", "check_way", "last_tails", "new_names", "positions", "reached", "way_of"]
 
 _LONGEST_TOPIC = 249
 """org.apache.kafka.common.internals.Topic."""
@@ -37,8 +37,13 @@ def positions(spec: Spec, source: Source | None = None) -> dict[str, int | None]
 
 def reached(spec: Spec, rows: Iterable[Row], source: Source | None = None) -> dict[str, int | None]:
     """By store partition, the offset up to which the new store has its old changelog: the tails follow the source."""
+    return {**positions(spec, source), **{partition: tail.end for partition, tail in last_tails(rows).items()}}
+
+
+def last_tails(rows: Iterable[Row]) -> dict[str, Tail]:
+    """By store partition, the last tail that was laid over the new store."""
     tails = (read_detail(row, Tail, "a tail") for row in rows if row.step is Step.TAIL)
-    return {**positions(spec, source), **{each.store_partition: each.end for each in tails}}
+    return {tail.store_partition: tail for tail in tails}
 
 
 def _position(source: Source, partition: StorePartition) -> int | None:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from migrate.batch.changelog.broker.claims import Fleet
+from migrate.batch.changelog.assembled import AssembledStores
+from migrate.batch.changelog.broker.claims import fleet_of
+from migrate.batch.changelog.broker.connect import cluster_of
+from migrate.batch.changelog.broker.records import expired_before
 from migrate.batch.changelog.overlay import overlay_of
 from migrate.batch.changelog.standing import ChangelogStanding
-from migrate.batch.changelog.topics import AssembledStores, open_topics
+from migrate.batch.changelog.topics import open_topics
 from migrate.batch.changelog.ways import reached, way_of
 from migrate.batch.changelog.writing import begin_writing, end_writing
 from migrate.batch.chunk.changelog_entries import NewEntries, OldEntries
 from migrate.batch.chunk.executor import Executor, run_all
 from migrate.batch.chunk.produce import ProduceTask
 from migrate.batch.chunk.reader import inputs_of
+from migrate.batch.chunk.reread import RereadTask
 from migrate.batch.context import Context
 from migrate.batch.home import CHANGELOG
 from migrate.batch.ledger.gates import concerns_of, require_acceptance
@@ -23,11 +27,10 @@ from migrate.batch.ledger.intervals import totals_of
 from migrate.batch.ledger.shared_commits import SharedCommits
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
-from migrate.kafka.cluster import Cluster
-from migrate.kafka.connection import Connection, read_connection
-from migrate.model.changelog.written import Part, Produced, Topics
+from migrate.kafka.cluster import Cluster, Ends
+from migrate.kafka.connection import Connection
+from migrate.model.changelog.written import Changelog, Part, Produced, Topics
 from migrate.model.ledger_row import Row, Step
-from migrate.spec.spec import Spec
 
 
 def write_changelogs(context: Context, executor: Executor, ledger: Ledger, stores: AssembledStores) -> Topics:
@@ -35,8 +38,7 @@ def write_changelogs(context: Context, executor: Executor, ledger: Ledger, store
 
     Raises RefusedError for a topic that is not ours, and BrokerError or ChangelogFailedError where the broker fails.
     """
-    connection = connection_of(context.spec)
-    with Cluster(connection) as cluster:
+    with cluster_of(context.spec) as cluster:
         end_writing(cluster, context.home)  # of a command that was killed: its tasks may live on
         topics = _opened(context, ledger, cluster, stores)
     contents = stores.contents(topics.parts)
@@ -45,28 +47,40 @@ def write_changelogs(context: Context, executor: Executor, ledger: Ledger, store
     if pending:
         permit = begin_writing(context.home, (transactional_id(stores.plan.migration_id, part) for part in pending))
         ledger.check_not_fenced()  # by a run elsewhere, which has withdrawn the permits that it found
-        work = Work(context, connection, topics, stores)
+        work = Work(context, cluster.connection, topics, stores)
         _write(context, executor, ledger, (work.task(part, contents[part], permit) for part in pending))
-        with Cluster(connection) as cluster:
+        with cluster_of(context.spec) as cluster:
             end_writing(cluster, context.home)
     return topics
 
 
 def _write(context: Context, executor: Executor, ledger: Ledger, tasks: Iterator[ProduceTask]) -> None:
-    written = _Written(context, ledger)
+    """Write these parts; what came since the last commit is committed with the next one, at once on a stop."""
+    commits = SharedCommits(ledger)
     try:
         for finished in run_all(executor, tasks, name=context.spec.name, stop=context.stop):
-            written.add([result for _, result in finished if isinstance(result, Produced)])
+            fresh = [result for _, result in finished if isinstance(result, Produced)]
+            if fresh:
+                context.notify("changelog.written", produced=fresh)
+            commits.add(*(_row(ledger, each) for each in fresh))
+            if commits.commit() if context.stop.is_requested else commits.commit_due():
+                context.notify("changelog.committed")
     finally:
-        written.commit()
+        if commits.commit():
+            context.notify("changelog.committed")
     context.stop.check()
 
 
-def connection_of(spec: Spec) -> Connection:
-    """How to reach the broker that the spec names. Raises SpecError."""
-    assert spec.changelog is not None
-    config = spec.changelog.config
-    return read_connection(spec.changelog.bootstrap, None if config is None else spec.resolve(config))
+def _row(ledger: Ledger, receipt: Produced) -> Row:
+    facts = {
+        "database": receipt.database,
+        "start_key": receipt.keys.start,
+        "end_key": receipt.keys.end,
+        "records_out": receipt.records,
+        "seconds": receipt.seconds,
+    }
+    row = ledger.row(Step.PRODUCED, store_partition=receipt.store_partition, detail=receipt)
+    return row.model_copy(update=facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +139,30 @@ class Work:
         inputs = ((inputs_of(each, snapshots), mapping) for each in databases for mapping in each.mappings)
         return OldEntries(format=self.context.ref.source, inputs=tuple(inputs))
 
+    def reread(self, cluster: Cluster, changelog: Changelog, start: int, ends: Ends) -> RereadTask:
+        """The comparison of a changelog, from `start` on, with the new store."""
+        partition = changelog.store_partition
+        return RereadTask(
+            connection=self.connection,
+            changelog=changelog,
+            start=max(start, ends.start),
+            end=ends.end,
+            new=self.new(Part(store_partition=partition, database="")),
+            old=self.old(partition),
+            folder=self.folder(partition, "reread"),
+            expired_before=expired_before(cluster, changelog.new_topic),
+            dropped_before=self._dropped_before(partition),
+            size=sum(each.data_bytes for each in self.stores.databases(partition)),
+        )
+
+    def _dropped_before(self, partition: str) -> int | None:
+        """The start of the oldest segment that tails have left of those that were written; None: they left all."""
+        planned = {each.database for each in self.stores.plan.databases if each.store_partition == partition}
+        left = {each.database for each in self.stores.databases(partition)}
+        if not self.context.conversion.target.is_segmented or planned <= left:
+            return None
+        return min((int(name.rpartition(".")[2]) for name in left), default=None)
+
     def folder(self, partition: str, name: str) -> str:
         """A folder for a task's sorted runs, which does not exist between tasks."""
         return str(self.context.home / CHANGELOG / partition / name)
@@ -136,8 +174,7 @@ def announce(context: Context, ledger: Ledger) -> None:
     topics, written = standing.topics, {each.part for each in standing.produced}
     if topics is None or any(each not in written for each in topics.parts if each.store_partition in topics.claimed):
         return
-    fleet = Fleet(connection_of(context.spec), context.spec.name, topics)
-    fleet.mark("written", standing.last_offsets, reached(context.spec, ledger.rows))
+    fleet_of(context.spec, topics).mark("written", standing.last_offsets, reached(context.spec, ledger.rows))
 
 
 def _opened(context: Context, ledger: Ledger, cluster: Cluster, stores: AssembledStores) -> Topics:
@@ -152,39 +189,3 @@ def transactional_id(migration_id: str, part: Part) -> str:
     """The id under which a part is written: a later attempt ends an earlier one that lives on."""
     start = hashlib.sha256(part.keys.start or b"").hexdigest()[:16]
     return f"stateferry-{migration_id}-{part.store_partition}-{part.database}-{start}"
-
-
-class _Written:
-    """Commits of the receipts that came since the last one."""
-
-    def __init__(self, context: Context, ledger: Ledger) -> None:
-        self._context = context
-        self._ledger = ledger
-        self._commits = SharedCommits(ledger)
-
-    def add(self, fresh: Sequence[Produced]) -> None:
-        """Commit these with the next ones; at once on a stop."""
-        if fresh:
-            self._context.notify("changelog.written", produced=fresh)
-        self._commits.add(*map(self._row, fresh))
-        if self._context.stop.is_requested:
-            self.commit()
-        elif self._commits.commit_due():
-            self._context.notify("changelog.committed")
-
-    def commit(self) -> None:
-        """Commit what waits, now."""
-        if self._commits.commit():
-            self._context.notify("changelog.committed")
-
-    def _row(self, receipt: Produced) -> Row:
-        return self._ledger.row(Step.PRODUCED, store_partition=receipt.store_partition).model_copy(
-            update={
-                "database": receipt.database,
-                "start_key": receipt.keys.start,
-                "end_key": receipt.keys.end,
-                "records_out": receipt.records,
-                "seconds": receipt.seconds,
-                "detail": receipt.model_dump_json(),
-            }
-        )

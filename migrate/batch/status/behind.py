@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from migrate.batch.changelog.broker.checks import tail_after, total_of
+from migrate.batch.changelog.broker.connect import connection_of
+from migrate.batch.changelog.broker.records import tail_after, total_of
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.changelog.ways import reached
-from migrate.batch.changelog.write import connection_of
 from migrate.batch.ledger.standing import Standing
 from migrate.errors import MigrationError
 from migrate.kafka.cluster import Cluster
@@ -28,6 +28,6 @@ def behind_of(spec: Spec, standing: Standing) -> Behind | None:
         at = reached(spec, standing.rows)
         with Cluster(connection) as cluster:
             ends = {each: cluster.ends_of(each.topic, each.number) for each in topics.changelogs}
-        return total_of(tail_after(connection, each, at[each.store_partition] or 0, ends[each]) for each in ends)
+        return total_of(tail_after(connection, each, at[each.store_partition], ends[each]) for each in ends)
     except MigrationError as error:
         return Behind(unknown=error.message)

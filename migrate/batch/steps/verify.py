@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from formats import Format
-from migrate.batch.changelog.topics import AssembledStores
+from migrate.batch.changelog.assembled import AssembledStores
 from migrate.batch.chunk.executor import Executor, run_all
 from migrate.batch.chunk.side_by_side import batches_without
 from migrate.batch.chunk.verify import VerifyTask

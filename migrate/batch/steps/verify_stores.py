@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
+from migrate.batch.changelog.assembled import AssembledStores
 from migrate.batch.changelog.standing import changelog_reports
 from migrate.batch.changelog.times import use_times
-from migrate.batch.changelog.topics import AssembledStores
 from migrate.batch.changelog.verify import verify_again
 from migrate.batch.chunk.executor import ExecutorOpener, executor_opener
 from migrate.batch.context import Context, make_context

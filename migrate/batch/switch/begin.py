@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from migrate.batch.changelog.assembled import AssembledStores
 from migrate.batch.changelog.lines import rewritten_lines
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.context import Context, make_context
@@ -21,7 +22,7 @@ from migrate.batch.plan.target_positions import new_positions
 from migrate.batch.preflight.places import check_asked, check_can_be_exchanged, check_not_opened_since
 from migrate.batch.source.snapshot import SnapshotSource, find_snapshot
 from migrate.batch.source.source import Source, find_source
-from migrate.batch.switch.broker import accepted_changelogs, ask_broker
+from migrate.batch.switch.at_cutover import ask_broker
 from migrate.batch.switch.migration import Migration
 from migrate.batch.switch.places import check_free
 from migrate.errors import RefusedError, SourceChangedError
@@ -29,6 +30,7 @@ from migrate.model.journal import Exchange, Journal
 from migrate.model.plan import Plan
 from migrate.model.reports import Concern
 from migrate.model.store_partition import ChangelogOffsets, StorePartition, StoreState
+from migrate.spec.allowed import UNVERIFIED, allowing
 from migrate.spec.ways import changelog_note, way_of
 from migrate.stores.files import fsync_tree, own_like
 from migrate.stores.rocksdb.layout import rocksdb_identities
@@ -63,8 +65,45 @@ def verified_stores(migration: Migration, acceptance: Acceptance) -> VerifiedSto
     require_acceptance(concerns, "nothing was cut over")
     accepted = signed_off(concerns)
     if way_of(spec, context.conversion) != "none":
-        accepted += accepted_changelogs(migration, plan, acceptance)
+        accepted += _accepted_changelogs(migration, plan, acceptance)
     return VerifiedStores(plan, context, standing.assembled, accepted)
+
+
+def _accepted_changelogs(migration: Migration, plan: Plan, acceptance: Acceptance) -> tuple[Concern, ...]:
+    """The concerns about the changelogs that were accepted.
+
+    Raises RefusedError where a changelog is not written, or not verified; VerificationError where it is wrong.
+    """
+    standing = ChangelogStanding(migration.standing.rows)
+    topics = standing.topics
+    if topics is None:
+        raise RefusedError("the changelogs of the new stores are not written", hint=f"{_RUN} writes them")
+    stores = AssembledStores(plan, migration.standing.assembled, migration.standing.receipts)
+    if pending := standing.pending(stores.contents(topics.parts)):
+        raise RefusedError(f"the {pending[0]} is not written", hint=f"{_RUN} writes the rest")
+    concerns = _changelog_concerns(migration, standing, acceptance)
+    require_acceptance(concerns, "nothing was cut over")
+    return signed_off(concerns)
+
+
+def _changelog_concerns(
+    migration: Migration, standing: ChangelogStanding, acceptance: Acceptance
+) -> tuple[Concern, ...]:
+    fix = "stateferry verify SPEC reads them back, and so does stateferry run SPEC unless [run] verify is off"
+    if wrong := [partition for partition, found in standing.reread.items() if not found.ok]:
+        sentence = f"the changelog of {wrong[0]} was read back, and does not hold the new store"
+        return (Concern(kind="mismatch", sentence=sentence, fix=fix),)
+    if standing.is_verified:
+        return ()
+    allowed = allowing(UNVERIFIED) if UNVERIFIED in migration.spec.conversion.allow else ""
+    return (
+        Concern(
+            kind="unverified",
+            sentence="the changelogs of the new stores were not read back",
+            fix=f"{fix}; to go live without: stateferry cutover SPEC --unverified",
+            accepted="--unverified" if acceptance.unverified else allowed,
+        ),
+    )
 
 
 def start_journal(migration: Migration, stores: VerifiedStores, *, fence: bool) -> Journal:
@@ -134,17 +173,13 @@ def _exchange(migration: Migration, stores: VerifiedStores, source: Source, part
         old_state=_old_state(migration, stores.plan, source, partition),
         new_state=_new_state(migration, staged, new_partition),
         before=before,
-        after=_position_of_new(migration, source, _planned(stores.plan, partition), before),
+        after=_position_of_new(migration, source, stores.plan.partition(partition.id), before),
     )
 
 
-def _planned(plan: Plan, partition: StorePartition) -> StorePartition:
-    """The store partition in the plan; since its snapshot the application may have made other segments."""
-    return next(each for each in plan.store_partitions if each.id == partition.id)
-
-
 def _old_state(migration: Migration, plan: Plan, source: Source, partition: StorePartition) -> StoreState:
-    is_same = _planned(plan, partition).databases == partition.databases
+    # since its snapshot the application may have made other segments
+    is_same = plan.partition(partition.id).databases == partition.databases
     then = planned_state(plan, partition, migration.home) if is_same else None
     state = store_state(partition.directories(migration.application), then)
     if then is not None and state.content != then.content and not isinstance(source, SnapshotSource):

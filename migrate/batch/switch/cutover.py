@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from migrate.batch.changelog.broker.claims import fleet_of
+from migrate.batch.changelog.broker.connect import half_done
 from migrate.batch.ledger.gates import Acceptance
+from migrate.batch.switch.at_cutover import check_nobody_is_at_work
 from migrate.batch.switch.begin import start_journal, verified_stores
-from migrate.batch.switch.broker import check_nobody_is_at_work, mark_whole
 from migrate.batch.switch.migration import (
     Migration,
     check_in_place,
-    half_done,
     is_as_it_was,
     open_migration,
     switch_report,
@@ -116,7 +117,7 @@ def _carry_out(migration: Migration, journal: Journal, check_unopened: Callable[
     migration.write_positions((each.in_use, each.after) for each in entries)
     if journal.broker is not None:
         with half_done("the cut-over is half done, so start no version of the application"):
-            mark_whole(migration, journal.broker)
+            fleet_of(migration.spec, journal.broker.topics).mark("in-use")
         notify("cutover.marked")
     check_unopened()
     for places in every:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from migrate.batch.changelog.broker.claims import Fleet, old_topics
+from migrate.batch.changelog.broker.claims import fleet_of
+from migrate.batch.changelog.broker.connect import cluster_of, half_done
+from migrate.batch.changelog.broker.ownership import old_topics
 from migrate.batch.changelog.standing import ChangelogStanding
-from migrate.batch.changelog.write import connection_of
 from migrate.batch.home import (
     CHANGELOG,
     CHUNKS,
@@ -20,11 +21,10 @@ from migrate.batch.home import (
 )
 from migrate.batch.ledger.gates import signed_off
 from migrate.batch.preflight.places import check_home
-from migrate.batch.switch.migration import Migration, half_done, open_migration, switch_report
+from migrate.batch.switch.migration import Migration, open_migration, switch_report
 from migrate.batch.switch.places import is_seen
 from migrate.errors import RefusedError, system_errors_explained
 from migrate.kafka.cluster import Cluster
-from migrate.kafka.connection import Connection
 from migrate.model.changelog.written import Topics
 from migrate.model.events import Listener, ignore
 from migrate.model.ledger_row import Step
@@ -97,9 +97,9 @@ def finalize(
 def _check_old_topics(migration: Migration) -> None:
     """Raises RefusedError where no old topic can be removed."""
     topics = _topics(migration)
-    with Cluster(_connection(migration)) as cluster:
+    with _cluster(migration) as cluster:
         old_topics(cluster, topics)
-        fleet = Fleet(cluster.connection, migration.spec.name, topics)
+        fleet = fleet_of(migration.spec, topics)
         if waiting := [each.host for each in fleet.others(fleet.read()) if each.state != "in-use"]:
             raise RefusedError(
                 f"--delete-topic: on {waiting[0]} the stores are not cut over yet, and the old ones need the topic",
@@ -108,7 +108,7 @@ def _check_old_topics(migration: Migration) -> None:
 
 
 def _delete_old_topics(migration: Migration) -> tuple[str, ...]:
-    with Cluster(_connection(migration)) as cluster:
+    with _cluster(migration) as cluster:
         found = old_topics(cluster, _topics(migration))
         for topic in found:
             cluster.delete_topic(topic)
@@ -126,10 +126,10 @@ def _topics(migration: Migration) -> Topics:
     return topics
 
 
-def _connection(migration: Migration) -> Connection:
+def _cluster(migration: Migration) -> Cluster:
     if migration.spec.changelog is None:
         raise RefusedError("--delete-topic: the spec does not say where topics are", hint="restore [changelog] in it")
-    return connection_of(migration.spec)
+    return cluster_of(migration.spec)
 
 
 def _free(migration: Migration) -> None:

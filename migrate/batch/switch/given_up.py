@@ -5,20 +5,19 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 
-from migrate.batch.changelog.broker.claims import Fleet, is_of_others, made_topics, names_of_made
+from migrate.batch.changelog.broker.claims import fleet_of
+from migrate.batch.changelog.broker.connect import cluster_of
+from migrate.batch.changelog.broker.ownership import is_of_others, made_topics
 from migrate.batch.changelog.broker.stopped import check_group
 from migrate.batch.changelog.standing import ChangelogStanding
-from migrate.batch.changelog.undo import old_store, undo
-from migrate.batch.changelog.write import connection_of
+from migrate.batch.changelog.undo import undo
 from migrate.batch.changelog.writing import end_writing
 from migrate.batch.identity import planned_state, store_state
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.source.source import source_system
-from migrate.batch.switch.broker import scratch
 from migrate.errors import RefusedError
 from migrate.kafka.cluster import Cluster
-from migrate.kafka.connection import Connection
 from migrate.model.changelog.written import Topics
 from migrate.model.ledger_row import Step
 from migrate.model.plan import Plan
@@ -56,31 +55,26 @@ def give_up_changelogs(spec: Spec, standing: Standing) -> GivenUp:
     written = ChangelogStanding(standing.rows)
     if not written.opened:
         return NO_TOPICS
-    if spec.changelog is None:
-        raise RefusedError(
-            "the migration has written changelogs, and the spec no longer says where they are",
-            hint="restore [changelog] in the spec",
-        )
-    connection = connection_of(spec)
-    with Cluster(connection) as cluster:
+    with cluster_of(spec, "the migration has written changelogs") as cluster:
         end_writing(cluster, spec.home)
         appended = half_written(written)
         if appended is not None:
-            _append_old(spec, standing, cluster, connection, appended)
-        fleet = Fleet(connection, spec.name, written.opened[-1])
+            _append_old(spec, standing, cluster, appended)
+        fleet = fleet_of(spec, written.opened[-1])
         claims = fleet.give_up()
-        topics = made_topics(cluster, written) if names_of_made(written) else []
+        topics = made_topics(cluster, written)
         kept = [each for each in topics if is_of_others(cluster, fleet, written, claims, each)]
         removed = [each for each in topics if each not in kept]
         for topic in removed:
             cluster.delete_topic(topic)
-    undone = () if appended is None else tuple(dict.fromkeys(each.topic for each in appended.changelogs))
     return GivenUp(
-        removed=tuple(topic.name for topic in removed), kept=tuple(topic.name for topic in kept), undone=undone
+        removed=tuple(topic.name for topic in removed),
+        kept=tuple(topic.name for topic in kept),
+        undone=() if appended is None else tuple(appended.names),
     )
 
 
-def _append_old(spec: Spec, standing: Standing, cluster: Cluster, connection: Connection, topics: Topics) -> None:
+def _append_old(spec: Spec, standing: Standing, cluster: Cluster, topics: Topics) -> None:
     """The old stores' values, which are where the application has them."""
     plan, migration_id, system = standing.plan, standing.rows[-1].migration_id, source_system(spec)
     if plan is None:
@@ -90,16 +84,9 @@ def _append_old(spec: Spec, standing: Standing, cluster: Cluster, connection: Co
     with holding_locks(system.lock_files(spec.source_path, partitions)):
         for partition in partitions if spec.run.source == "live" else ():
             _check_as_planned(spec, plan, partition)
-        for partition in partitions:
-            undo(  # the application's position stays: it replays what was appended, which ends with its own values
-                cluster,
-                connection,
-                migration_id,
-                topics=topics,
-                changelog=topics.of(partition.id),
-                old=old_store(spec, standing, plan, partition, partition.directories(spec.source_path)),
-                folder=scratch(spec.home, partition.id),
-            )
+        for partition in partitions:  # the application's position stays: it replays what ends with its own values
+            directories = partition.directories(spec.source_path)
+            undo(cluster, spec, standing, topics, partition=partition.id, directories=directories)
         ledger = Ledger(spec.home, migration_id, uuid.uuid4().hex[:12], command="abandon")
         ledger.commit(ledger.row(Step.CHANGELOG, detail=topics.model_copy(update={"ids": {}})))
 

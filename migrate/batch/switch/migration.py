@@ -22,7 +22,7 @@ from migrate.batch.run_lock import one_run_at_a_time
 from migrate.batch.source.source import source_system
 from migrate.batch.status.next_step import next_step
 from migrate.batch.switch.places import Places
-from migrate.errors import BrokerError, ChangelogFailedError, RefusedError, SpecError
+from migrate.errors import RefusedError, SpecError
 from migrate.model.comparison import Totals
 from migrate.model.events import Event, Listener
 from migrate.model.journal import STATES, Exchange, Journal
@@ -199,15 +199,6 @@ def open_migration(spec: Spec, on_event: Listener) -> Iterator[Migration]:
         yield Migration(spec, on_event, standing, warnings=tuple(warnings))
 
 
-@contextmanager
-def half_done(what: str) -> Iterator[None]:
-    """Raises what the broker does not do, after a switch has begun, as ChangelogFailedError that says so."""
-    try:
-        yield
-    except (BrokerError, ChangelogFailedError) as error:
-        raise ChangelogFailedError(f"{what}: {error.message}", hint=f"{error.hint}; a rerun resumes") from error
-
-
 def check_in_place(spec: Spec, verb: str) -> None:
     """Raises SpecError where the migration publishes a new directory, so that there is nothing to exchange."""
     if spec.target_path is not None:
@@ -240,5 +231,5 @@ def switch_report(migration: Migration, journal: Journal, step: Step) -> SwitchR
 
 
 def _topics(journal: Journal, *, is_new: bool) -> tuple[str, ...]:
-    changelogs = () if journal.broker is None else journal.broker.topics.changelogs
-    return tuple(dict.fromkeys(each.new_topic if is_new else each.topic for each in changelogs))
+    names = {} if journal.broker is None else journal.broker.topics.names
+    return tuple(names if is_new else dict.fromkeys(names.values()))

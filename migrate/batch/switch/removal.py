@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from migrate.batch.changelog.broker.claims import names_of_made
+from migrate.batch.changelog.broker.ownership import names_of_made
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.home import OLD
 from migrate.batch.ledger.standing import read_standing
@@ -28,8 +28,8 @@ def removed_by_finalize(spec: Spec, *, delete_topic: bool = False) -> str:
     standing = read_standing(spec.home)
     freed, topics = size(_freed(spec.home / name for name in FREED)), ""
     if delete_topic and (written := ChangelogStanding(standing.rows).topics) is not None:
-        names = dict.fromkeys(each.topic for each in written.changelogs)
-        topics = f" It deletes the old changelogs at the broker: {', '.join(names)}."
+        old = ", ".join(dict.fromkeys(written.names.values()))
+        topics = f" It deletes the old changelogs at the broker: {old}."
     if standing.step in (Step.CUT_OVER, Step.FINALIZING):
         return f"This {_after_cut_over(standing.journal, freed)}, and ends the possibility of rollback.{topics}"
     if standing.published is None or standing.step is not None:
@@ -67,8 +67,7 @@ def removed_by_abandon(spec: Spec) -> str:
 def _topics_of(written: ChangelogStanding) -> str:
     appended = half_written(written)
     if appended is not None:
-        names = dict.fromkeys(each.topic for each in appended.changelogs)
-        return f" It appends the old values again to {', '.join(names)}."
+        return f" It appends the old values again to {', '.join(appended.names)}."
     made = names_of_made(written)
     return f" It deletes the topics that were made for the new stores: {', '.join(made)}." if made else ""
 

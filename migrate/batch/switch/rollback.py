@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from migrate.batch.changelog.broker.connect import half_done
 from migrate.batch.home import is_store_alone, remove_store
-from migrate.batch.switch.broker import WayBack
 from migrate.batch.switch.migration import (
     Migration,
     check_in_place,
-    half_done,
     is_as_it_was,
     open_migration,
     switch_report,
 )
 from migrate.batch.switch.places import Places, sync_names
+from migrate.batch.switch.way_back import WayBack
 from migrate.errors import RefusedError, system_errors_explained
 from migrate.model.events import Listener, ignore
 from migrate.model.journal import Exchange, Journal

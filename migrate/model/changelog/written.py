@@ -63,6 +63,15 @@ class Topics(Stored):
     claimed: tuple[str, ...] = ()
     """The store partitions that this host writes; other hosts write the rest, and have copies of those stores."""
 
+    @property
+    def names(self) -> dict[str, str]:
+        """The old topic's name by each new one's."""
+        return {each.new_topic: each.topic for each in self.changelogs}
+
+    def is_same(self, name: str, topic_id: str) -> bool:
+        """Whether a topic is the one of that name that was recorded; where none was, it is."""
+        return self.ids.get(name, topic_id) == topic_id
+
     def of(self, store_partition: str) -> Changelog:
         """The changelog of a store partition."""
         return next(each for each in self.changelogs if each.store_partition == store_partition)

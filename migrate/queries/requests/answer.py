@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from formats import EntryError, Format
+from formats import Format
 from formats.layout import TIMESTAMP
 from migrate.errors import InvalidStateStoreError, MigrationError, StateStoreMigratedError, StoreNotReadyError
 from migrate.queries.definition import StoreDefinition
@@ -105,7 +105,7 @@ def _found(query: Query, partition: Partition, stored: Format, definition: Store
         return QueryResult(read(query, kind.view(partition.id, [partition], definition)))
     except InvalidStateStoreError:
         raise
-    except (MigrationError, EntryError) as error:
+    except MigrationError as error:
         return QueryResult(failure_reason=FailureReason.STORE_EXCEPTION, failure_message=str(error))
 
 
@@ -125,14 +125,14 @@ def _type_of(query: Query, stored: Format) -> tuple[Any, _Read] | None:
         found = Types.versioned(), _version if isinstance(query, VersionedKeyQuery) else _versions
     elif stored.kind == "session" and isinstance(query, WindowRangeQuery) and query.key is not None:
         found = Types.session(), _sessions
-    elif stored.kind == "window" and (isinstance(query, WindowKeyQuery) or _has_range(query)):
+    elif stored.kind == "window" and (isinstance(query, WindowKeyQuery) or _is_of_all_keys(query)):
         read = _windows if isinstance(query, WindowKeyQuery) else _all_windows
         found = Types.timestamped_window() if has_times else Types.window(), read
     return found
 
 
-def _has_range(query: Query) -> bool:
-    return isinstance(query, WindowRangeQuery) and None not in (query.time_from, query.time_to)
+def _is_of_all_keys(query: Query) -> bool:
+    return isinstance(query, WindowRangeQuery) and query.key is None
 
 
 def _key(query: KeyQuery, view: KeyValueView) -> object:

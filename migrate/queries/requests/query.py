@@ -104,6 +104,11 @@ class WindowRangeQuery:
     time_from: int | None = None
     time_to: int | None = None
 
+    def __post_init__(self) -> None:
+        """Raises ValueError where it has neither, or both."""
+        if (self.key is None) == (None in (self.time_from, self.time_to)):
+            raise ValueError("a WindowRangeQuery has either a key or a range of time")
+
     @classmethod
     def with_key(cls, key: Any) -> Self:  # noqa: ANN401
         """Of a session store."""

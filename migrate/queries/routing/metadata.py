@@ -8,10 +8,14 @@ from typing import Protocol
 
 from migrate.errors import RefusedError, SpecError
 from migrate.queries.routing.hosts import HostInfo, Placement, StatedHosts
-from migrate.queries.routing.murmur2 import default_partition
+from migrate.queries.routing.partitioners import crc32_partition, default_partition
 
 Partitioner = Callable[[bytes, int], int]
 """From a serialized key and the number of partitions to the key's partition."""
+
+
+PARTITIONERS: Mapping[str, Partitioner] = {"murmur2": default_partition, "crc32": crc32_partition}
+"""Those of Kafka's own clients, and of librdkafka's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +98,16 @@ class KeyRouter:
         return count
 
 
-def stated_router(hosts: StatedHosts | None, partitions: Mapping[str, int], me: HostInfo) -> KeyRouter:
+def stated_router(
+    hosts: StatedHosts | None, partitions: Mapping[str, int], me: HostInfo, partitioner: Partitioner = default_partition
+) -> KeyRouter:
     """A router by these hosts, or of this host alone. Raises SpecError where they lack this host."""
     if hosts is None:
-        return KeyRouter(partitions, lambda: StatedHosts(()))
+        return KeyRouter(partitions, lambda: StatedHosts(()), partitioner=partitioner)
     if me not in hosts.listed:
         listed = ", ".join(map(str, hosts.listed))
         raise SpecError(
             f"the hosts are {listed}: {me}, which this one is, is none of them",
             hint="add it, or say which one this is: --application-server HOST:PORT",
         )
-    return KeyRouter(partitions, lambda: hosts, me)
+    return KeyRouter(partitions, lambda: hosts, me, partitioner)

@@ -16,6 +16,8 @@ from migrate.queries.side_by_side.report import RecordReport
 _FIELDS = ("key", "value", "timestamp_ms", "headers", "window_start_ms", "window_end_ms", "problem")
 DEPTH = 8
 """Levels of objects and lists whose fields have paths; what lies deeper is compared and shown as one."""
+_LEVELS = 100
+"""Of a value that is shown at all: what writes JSON and text goes a level deeper with each."""
 _PLAIN = re.compile(r"[^.\[\]\"]+")
 
 
@@ -29,6 +31,8 @@ def reported(known: Format, key: bytes, value: bytes) -> RecordReport:
     )
     try:
         record = known.decode(key, value)
+        if not (_can_be_shown(record.key) and _can_be_shown(record.value)):
+            return plain.model_copy(update={"problem": f"nested in more than {_LEVELS} levels, which are not shown"})
         found = {
             "key": as_json(record.key),
             "value": as_json(record.value),
@@ -40,6 +44,11 @@ def reported(known: Format, key: bytes, value: bytes) -> RecordReport:
     if record.window is not None:
         found |= {"window_start_ms": record.window.start_ms, "window_end_ms": record.window.end_ms}
     return plain.model_copy(update=found)
+
+
+def _can_be_shown(value: object, levels: int = _LEVELS) -> bool:
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return levels > 0 and all(_can_be_shown(part, levels - 1) for part in parts)
 
 
 def _base64(value: bytes | None) -> str | None:

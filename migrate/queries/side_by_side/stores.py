@@ -33,6 +33,8 @@ _HEX = re.compile(r"0x(?:[0-9a-fA-F]{2})*")
 """Bytes as other reports show them."""
 _WINDOW = re.compile(r"([0-9]{1,18})(?:,([0-9]{1,18}))?")
 _REMOVED = (Step.FINALIZING, Step.FINALIZED)
+_MOST_BYTES = 16 << 20
+"""Of values, after which a report ends."""
 _MOVING_SECONDS = 2.0
 """How long a store is waited for that is being moved."""
 
@@ -122,8 +124,8 @@ class SideBySideStores:
 
     def _report(self, store: str | None, find: Callable[[Pair], Iterator[SideBySide]], limit: int) -> GetReport:
         name = self._name(store)
-        records = with_retries(
-            lambda: self._found(name, find, limit + 1), on_migrated=lambda: None, timeout=_MOVING_SECONDS
+        records, is_complete = with_retries(
+            lambda: self._found(name, find, limit), on_migrated=lambda: None, timeout=_MOVING_SECONDS
         )
         return GetReport(
             store=name,
@@ -131,17 +133,28 @@ class SideBySideStores:
             old_format=self.conversion.source.id,
             new_format=self.conversion.target.id,
             state=read_standing(self.spec.home).state,
-            records=tuple(records[:limit]),
-            is_complete=len(records) <= limit,
+            records=tuple(records),
+            is_complete=is_complete,
             leaves_out=self._leaves_out,
         )
 
-    def _found(self, name: str, find: Callable[[Pair], Iterator[SideBySide]], limit: int) -> list[SideBySide]:
-        found: list[SideBySide] = []
+    def _found(
+        self, name: str, find: Callable[[Pair], Iterator[SideBySide]], limit: int
+    ) -> tuple[list[SideBySide], bool]:
+        """(the records, whether these are all)."""
+        records: list[SideBySide] = []
+        count = size = 0
         for pair in self._pairs(name):
-            found += islice(find(pair), limit - len(found))
+            for each in find(pair):
+                if each.verdict != "nowhere":
+                    if count == limit or size > _MOST_BYTES:
+                        pair.check()
+                        return records, False
+                    count += 1
+                    size += sum(side.value_bytes.size for side in (each.old, each.new) if side is not None)
+                records.append(each)
             pair.check()
-        return found
+        return records, True
 
     @property
     def _leaves_out(self) -> tuple[str, ...]:

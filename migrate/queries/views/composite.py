@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar
 from formats import EntryError, Format, Headers
 from formats.layout import HEADERS, PLAIN, TIMESTAMP, Carried
 from formats.serde import BYTES, Serde, uses_headers
-from migrate.errors import ConversionError, StoreClosedError
+from migrate.errors import ConversionError, MigrationError, StoreClosedError
 from migrate.model.key_range import show_key
 from migrate.queries.definition import StoreDefinition
 from migrate.queries.open.partition import Opened, Partition
@@ -19,6 +19,8 @@ from migrate.stores.records import BatchSource, Record
 T = TypeVar("T")
 Decoder = Callable[[bytes, bytes], Any]
 """From a stored key and value to what a view returns for the value."""
+Search = Callable[[Opened], Iterator[T]]
+"""From a store partition to what is found in it."""
 KeyDecoder = Callable[[bytes, bytes, bytes], Any]
 """From a serialized key, and the stored key and value that it is of, to the key."""
 _FIRST_PULL, _LAST_PULL = 16, 256
@@ -62,36 +64,49 @@ class Composite:
         found = [
             segment.entries.estimated_records for each in self._parts for segment in each.partition.opened().segments
         ]
-        return min(sum(found), (1 << 63) - 1)
+        return min(sum(found), _MOST)
 
-    def _iterate(self, entries: Callable[[Part, Opened], Iterator[T]]) -> QueryIterator[T]:
-        """What `entries` finds in each store partition, one after the other."""
+    def _iterate(self, ask: Callable[[Part], Search[T]]) -> QueryIterator[T]:
+        """What is found in each store partition, one after the other; `ask` is called at once, and serializes keys."""
+        searches = [(each, ask(each)) for each in self._parts]
         for each in self._parts:
             each.partition.check()
-        return QueryIterator(self._walk(entries), self.name)
-
-    def _walk(self, entries: Callable[[Part, Opened], Iterator[T]]) -> Generator[T]:
-        for each in self._parts:
-            yield from _checked(each, entries)
+        return QueryIterator(_walk(searches), self.name)
 
 
-def _checked(part: Part, entries: Callable[[Part, Opened], Iterator[T]]) -> Generator[T]:
+def _walk(searches: list[tuple[Part, Search[T]]]) -> Generator[T]:
+    for part, search in searches:
+        yield from _checked(part, search)
+
+
+def _checked(part: Part, search: Search[T]) -> Generator[T]:
     """What is found in one store partition; nothing more once it was replaced."""
-    found = entries(part, part.partition.opened())
+    found = search(part.partition.opened())
     limit = _FIRST_PULL
     try:
-        while batch := _some(found, limit):
+        while True:
+            batch, error = _some(found, limit)
             part.partition.check()
             yield from batch
+            if error is not None:
+                raise error
+            if not batch:
+                return
             limit = min(_LAST_PULL, 4 * limit)
-        part.partition.check()
     finally:
         if isinstance(found, Generator):
             found.close()
 
 
-def _some(found: Iterator[T], limit: int) -> list[T]:
-    return [each for _, each in zip(range(limit), found, strict=False)]
+def _some(found: Iterator[T], limit: int) -> tuple[list[T], MigrationError | None]:
+    """The next results, and the error that came after them."""
+    batch: list[T] = []
+    try:
+        for _, each in zip(range(limit), found, strict=False):
+            batch.append(each)
+    except MigrationError as error:
+        return batch, error
+    return batch, None
 
 
 class QueryIterator(Iterator[T], Generic[T]):

@@ -7,12 +7,12 @@ Source: org.apache.kafka.streams.state.ReadOnlyKeyValueStore, internals.Composit
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from formats.serde import BYTES, Serde
 from migrate.queries.open.partition import Opened
-from migrate.queries.views.composite import Composite, Decoder, Part, QueryIterator, key_decoder, records
+from migrate.queries.views.composite import Composite, Decoder, Part, QueryIterator, Search, key_decoder, records
 from migrate.queries.views.results import KeyValue
 from migrate.stores.state_store import after_prefix
 
@@ -60,11 +60,11 @@ class KeyValueView(Composite):
 
     def range(self, from_key: Any = None, to_key: Any = None) -> QueryIterator[KeyValue]:  # noqa: ANN401
         """The records from one key to the other, both included; None: from the first, to the last."""
-        return self._iterate(lambda part, opened: _scan(part, opened, *_bounds(part, from_key, to_key)))
+        return self._iterate(lambda part: _range(part, from_key, to_key))
 
     def reverse_range(self, from_key: Any = None, to_key: Any = None) -> QueryIterator[KeyValue]:  # noqa: ANN401
         """The same from the last key to the first."""
-        return self._iterate(lambda part, opened: _scan(part, opened, *_bounds(part, from_key, to_key), reverse=True))
+        return self._iterate(lambda part: _range(part, from_key, to_key, reverse=True))
 
     def all(self) -> QueryIterator[KeyValue]:
         """Every record."""
@@ -77,16 +77,16 @@ class KeyValueView(Composite):
     def prefix_scan(self, prefix: Any, serde: Serde = BYTES) -> QueryIterator[KeyValue]:  # noqa: ANN401
         """The records whose serialized keys begin with the prefix, as `serde` writes it."""
         start = serde.encode(prefix)
-        return self._iterate(lambda part, opened: _scan(part, opened, start, after_prefix(start)))
+        return self._iterate(lambda part: partial(_scan, part, start, after_prefix(start)))
 
 
-def _bounds(part: Part, from_key: object, to_key: object) -> tuple[bytes | None, bytes | None]:
+def _range(part: Part, from_key: object, to_key: object, *, reverse: bool = False) -> Search[KeyValue]:
     start, last = (None if key is None else part.format.key_serde.encode(key) for key in (from_key, to_key))
-    return start, None if last is None else last + b"\0"
+    return partial(_scan, part, start, None if last is None else last + b"\0", reverse=reverse)
 
 
 def _scan(
-    part: Part, opened: Opened, start: bytes | None, end: bytes | None, *, reverse: bool = False
+    part: Part, start: bytes | None, end: bytes | None, opened: Opened, *, reverse: bool = False
 ) -> Generator[KeyValue]:
     if start is not None and end is not None and start >= end:
         return

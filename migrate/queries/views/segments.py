@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from struct import Struct
 from weakref import WeakKeyDictionary
 
+from formats.errors import TruncatedEntryError
 from migrate.queries.definition import StoreDefinition
 from migrate.queries.open.partition import Entries, Opened, OpenSegment
-from migrate.queries.views.composite import records
+from migrate.queries.views.composite import records, undecodable
 from migrate.stores.records import Record
 from migrate.systems import get_system
 
@@ -102,6 +103,9 @@ def found_in(opened: Opened, asked: Asked, *, backward: bool = False) -> Generat
     segments = _searched(opened.segments, asked)
     for segment in reversed(segments) if backward else segments:
         for record in records(segment.entries.scan(start, end, reverse=backward)):
+            if len(record[0]) < asked.suffix:
+                short = TruncatedEntryError("stored key", len(record[0]), asked.suffix)
+                raise undecodable(opened.format.id, record[0], short)
             if asked.includes(record[0]):
                 yield record
 

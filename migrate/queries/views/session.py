@@ -7,6 +7,8 @@ CompositeReadOnlySessionStore.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from formats.encoding.window_keys import SESSION_KEY
@@ -76,17 +78,16 @@ class SessionView(Composite):
     def _found(
         self, keys: _Keys, earliest_end: int, latest_start: int, *, backward: bool
     ) -> QueryIterator[WindowedValue]:
-        def found(part: Part, opened: Opened) -> Generator[WindowedValue]:
-            low, high = keys(part)
+        def found(part: Part, asked: Asked, opened: Opened) -> Generator[WindowedValue]:
             read_key = key_decoder(part.format)
-            asked = Asked(True, low, high, max(earliest_end, oldest_kept(opened, self.definition)), latest_start)
-            for stored, value in found_in(opened, asked, backward=backward):
+            kept = replace(asked, time_from=max(earliest_end, oldest_kept(opened, self.definition)))
+            for stored, value in found_in(opened, kept, backward=backward):
                 payload, times = SESSION_KEY.unpack(stored)
                 window = TimeWindow(times[WINDOW_START], times[WINDOW_END])
                 key = read_key(payload, stored, value)
                 yield WindowedValue(Windowed(key, window), part.decode(stored, value))
 
-        return self._iterate(found)
+        return self._iterate(lambda part: partial(found, part, Asked(True, *keys(part), earliest_end, latest_start)))
 
 
 _Keys = Callable[[Part], tuple[bytes | None, bytes | None]]
@@ -94,10 +95,10 @@ _Keys = Callable[[Part], tuple[bytes | None, bytes | None]]
 
 
 def _range(key: object, key_to: object) -> _Keys:
-    bounds = key, key if key_to is _SAME else key_to
-
     def keys(part: Part) -> tuple[bytes | None, bytes | None]:
-        low, high = (None if each is None else part.format.key_serde.encode(each) for each in bounds)
-        return low, high
+        encode = part.format.key_serde.encode
+        if key_to is _SAME:
+            return encode(key), encode(key)
+        return None if key is None else encode(key), None if key_to is None else encode(key_to)
 
     return keys

@@ -1,30 +1,45 @@
 """Versioned stores: `VersionedKeyValueStore` of Kafka Streams, as far as it reads.
 
-The newest version of a key never expires. Older ones do once the store's time, which is that of its newest version, is
-later by more than the retention. Source: org.apache.kafka.streams.state.internals.RocksDBVersionedStore.
+The newest version of a key never expires. Times that are older than the store's, which is that of its newest version,
+by more than the retention have no other version. Former versions are dropped with the segment of time in which they
+ended. Source: org.apache.kafka.streams.state.internals.RocksDBVersionedStore.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from formats import EntryError, Format, History, StateRecord
-from formats.kafka_streams.versioned import LATEST, cut_key, key_in, newest_time
-from migrate.queries.definition import StoreDefinition
-from migrate.queries.open.partition import Entries, Opened, Partition
-from migrate.queries.views.composite import Composite, Decoder, Part, QueryIterator, records, undecodable
+from formats.kafka_streams.versioned import LATEST, cut_key, default_segment_ms, key_in, time_of
+from migrate.queries.open.partition import Entries, Opened
+from migrate.queries.views.composite import Composite, Part, QueryIterator, records, undecodable
 from migrate.queries.views.results import VersionedRecord
+from migrate.stores.records import Record
 
-_NEWEST = (1 << 63) - 1
+_OLDEST, _NEWEST = -(1 << 63), (1 << 63) - 1
+_SEGMENT_IDS: WeakKeyDictionary[Opened, tuple[int, ...]] = WeakKeyDictionary()
+_STORE_TIMES: WeakKeyDictionary[Opened, int] = WeakKeyDictionary()
+"""Of store partitions that were read."""
 
 
 class _Read(NamedTuple):
     """The entries of one store partition, decoded."""
 
-    format: Format
-    entries: Entries
+    opened: Opened
+
+    @property
+    def format(self) -> Format:
+        """With the serdes of keys and values."""
+        return self.opened.format
+
+    @property
+    def entries(self) -> Entries:
+        """Those of its one RocksDB directory."""
+        return self.opened.segments[0].entries
 
     def latest(self, key: bytes) -> VersionedRecord | None:
         """The newest version, if the key was not deleted."""
@@ -47,22 +62,11 @@ class _Read(NamedTuple):
 class VersionedView(Composite):
     """A read-only versioned store."""
 
-    def __init__(
-        self,
-        name: str,
-        partitions: Sequence[Partition],
-        definition: StoreDefinition,
-        decoder: Callable[[Format], Decoder],
-    ) -> None:
-        super().__init__(name, partitions, definition, decoder)
-        self._times: WeakKeyDictionary[Entries, int] = WeakKeyDictionary()
-        self._segments: WeakKeyDictionary[Entries, tuple[int, ...]] = WeakKeyDictionary()
-
     def get(self, key: Any, as_of: int | None = None) -> VersionedRecord | None:  # noqa: ANN401 - of the key's serde
         """The newest version, or the one that was valid at a time; None: there was none, or it has expired."""
         for part in self._parts:
             stored = part.format.key_serde.encode(key)
-            found = self._get(_Read(part.format, part.partition.opened().segments[0].entries), stored, as_of)
+            found = self._get(_Read(part.partition.opened()), stored, as_of)
             part.partition.check()
             if found is not None:
                 return found
@@ -76,24 +80,31 @@ class VersionedView(Composite):
         *,
         ascending: bool = False,
     ) -> QueryIterator[VersionedRecord]:
-        """The versions that were valid at some time from `from_time` to `to_time`, both included; the newest first."""
-        begin, end = (0 if from_time is None else from_time), (_NEWEST if to_time is None else to_time)
+        """The versions that were valid at some time from `from_time` to `to_time`, both included; the newest first.
 
-        def found(part: Part, opened: Opened) -> Iterator[VersionedRecord]:
-            read = _Read(part.format, opened.segments[0].entries)
-            every = self._versions(read, part.format.key_serde.encode(key), begin, end)
+        Raises ValueError where `from_time` is later than `to_time`.
+        """
+        begin, end = (_OLDEST if from_time is None else from_time), (_NEWEST if to_time is None else to_time)
+        if begin > end:
+            raise ValueError(f"from_time {begin} is later than to_time {end}: name the earlier one first")
+
+        def found(part: Part, stored: bytes, opened: Opened) -> Iterator[VersionedRecord]:
+            every = self._versions(_Read(opened), stored, begin, end)
             return reversed(list(every)) if ascending else every
 
-        return self._iterate(found)
+        return self._iterate(lambda part: partial(found, part, part.format.key_serde.encode(key)))
 
     def _get(self, read: _Read, key: bytes, as_of: int | None) -> VersionedRecord | None:
-        entries = read.entries
         latest = read.latest(key)
         if latest is not None and (as_of is None or latest.timestamp <= as_of):
             return latest
-        if as_of is None or self._has_expired(entries, as_of):
+        if as_of is None:
             return None
-        for segment in reversed(self._segment_ids(entries)):
+        found = self._former(read, key, as_of)
+        return None if found is None or self._has_expired(read, as_of) else found
+
+    def _former(self, read: _Read, key: bytes, as_of: int) -> VersionedRecord | None:
+        for segment in reversed(_segment_ids(read)):
             history = read.history(segment, key)
             if history is None:
                 continue
@@ -107,13 +118,10 @@ class VersionedView(Composite):
 
     def _versions(self, read: _Read, key: bytes, begin: int, end: int) -> Generator[VersionedRecord]:
         """From the newest on."""
-        entries = read.entries
         latest = read.latest(key)
         if latest is not None and latest.timestamp <= end:
             yield latest
-        if self.definition.retention_ms is not None:
-            begin = max(begin, self._time(entries) - self.definition.retention_ms)
-        for segment in reversed(self._segment_ids(entries)):
+        for segment in reversed(_segment_ids(read)):
             history = read.history(segment, key)
             if history is None:
                 continue
@@ -121,40 +129,82 @@ class VersionedView(Composite):
                 return
             for each in _records_of(history):
                 if each.timestamp <= end and (each.valid_to or 0) > begin:
+                    if self._has_expired(read, min(end, self._end_of(segment))):
+                        return
                     yield each
 
-    def _segment_ids(self, entries: Entries) -> tuple[int, ...]:
-        """The segments that there are, the oldest first: found by leaping from one to the next."""
-        known = self._segments.get(entries)
-        if known is None:
-            known = self._segments[entries] = tuple(_segments(entries))
-        return known
+    @cached_property
+    def _segment_ms(self) -> int:
+        return self.definition.segment_ms or default_segment_ms(self.definition.retention_ms or 0)
 
-    def _has_expired(self, entries: Entries, as_of: int) -> bool:
+    def _end_of(self, segment: int) -> int:
+        """The last time in a segment."""
+        return (segment + 1) * self._segment_ms - 1
+
+    def _has_expired(self, read: _Read, time: int) -> bool:
+        """Whether a time is older than the retention. All versions are read only where their segments do not tell."""
         retention = self.definition.retention_ms
-        return retention is not None and as_of < self._time(entries) - retention
-
-    def _time(self, entries: Entries) -> int:
-        """The store partition's newest timestamp: read once, from all of its entries."""
-        known = self._times.get(entries)
-        if known is None:
-            found = (newest_time(key, value) for key, value in records(entries.scan(None, None)))
-            known = self._times[entries] = max(found, default=-1)
-        return known
+        if retention is None:
+            return False
+        known = _STORE_TIMES.get(read.opened)
+        if known is None and time >= _least_store_time(read) - retention:
+            known = _store_time(read)
+        return known is None or time < known - retention
 
 
-def _segments(entries: Entries) -> Iterator[int]:
-    start: bytes | None = key_in(0, b"")
-    while start is not None:
-        source = entries.scan(start, None)
+def _least_store_time(read: _Read) -> int:
+    """What the first entry of the newest segment tells of the store partition's time."""
+    newest = _segment_ids(read)[-1:]
+    found = _first_entry(read, newest[0]) if newest else None
+    return -1 if found is None else _time_of(read, *found)
+
+
+def _store_time(read: _Read) -> int:
+    """The store partition's newest timestamp: read once, from the latest values and the newest segment."""
+    known = _STORE_TIMES.get(read.opened)
+    if known is None:
+        known = max(_newest_in(read, segment) for segment in (*_segment_ids(read)[-1:], LATEST))
+        _STORE_TIMES[read.opened] = known
+    return known
+
+
+def _newest_in(read: _Read, segment: int) -> int:
+    end = None if segment == LATEST else key_in(segment + 1, b"")
+    found = records(read.entries.scan(key_in(segment, b""), end))
+    return max((_time_of(read, key, value) for key, value in found), default=-1)
+
+
+def _time_of(read: _Read, key: bytes, value: bytes) -> int:
+    try:
+        return time_of(value)
+    except EntryError as error:
+        raise undecodable(read.format.id, key, error) from error
+
+
+def _segment_ids(read: _Read) -> tuple[int, ...]:
+    """The segments that there are, the oldest first: found once, by leaping from one to the next."""
+    known = _SEGMENT_IDS.get(read.opened)
+    if known is None:
+        known = _SEGMENT_IDS[read.opened] = tuple(_segments(read))
+    return known
+
+
+def _segments(read: _Read) -> Iterator[int]:
+    segment = LATEST
+    while (found := _first_entry(read, segment + 1)) is not None:
         try:
-            found = source.pull(1)
-        finally:
-            source.close()
-        if not found or (segment := cut_key(found[0][0])[0]) < 0:
+            segment, _ = cut_key(found[0])
+        except EntryError as error:
+            raise undecodable(read.format.id, found[0], error) from error
+        if segment == LATEST:
             return
         yield segment
-        start = key_in(segment + 1, b"")
+
+
+def _first_entry(read: _Read, segment: int) -> Record | None:
+    """The first entry of a segment, or of what follows it."""
+    with closing(read.entries.scan(key_in(segment, b""), None)) as source:
+        return next(iter(source.pull(1)), None)
 
 
 def _records_of(history: History) -> Iterator[VersionedRecord]:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, overload
 
 from formats.encoding.window_keys import WINDOW_KEY
 from formats.layout import WINDOW_START
 from migrate.queries.open.partition import Opened
-from migrate.queries.views.composite import Composite, Part, QueryIterator, key_decoder
+from migrate.queries.views.composite import Composite, Part, QueryIterator, Search, key_decoder
 from migrate.queries.views.results import TimeWindow, Windowed
 from migrate.queries.views.segments import MAX_TIME, Asked, found_in, oldest_kept, stored_value
 from migrate.stores.records import Record
@@ -100,28 +101,34 @@ class WindowView(Composite):
         return None
 
     def _of_key(self, key: object, time_from: int, time_to: int, *, backward: bool) -> QueryIterator[WindowValue]:
-        def found(part: Part, opened: Opened) -> Generator[WindowValue]:
+        def ask(part: Part) -> Search[WindowValue]:
             payload = part.format.key_serde.encode(key)
-            for stored, value in self._found(opened, Asked(False, payload, payload, time_from, time_to), backward):
+            return partial(found, part, Asked(False, payload, payload, time_from, time_to))
+
+        def found(part: Part, asked: Asked, opened: Opened) -> Generator[WindowValue]:
+            for stored, value in self._found(opened, asked, backward):
                 yield WindowValue(_start(stored), part.decode(stored, value))
 
-        return self._iterate(found)
+        return self._iterate(ask)
 
     def _of_keys(
         self, key_from: object, key_to: object, time_from: int, time_to: int, *, backward: bool
     ) -> QueryIterator[WindowedValue]:
         size = self.definition.window_size_ms
 
-        def found(part: Part, opened: Opened) -> Generator[WindowedValue]:
-            serde, read_key = part.format.key_serde, key_decoder(part.format)
-            low, high = (None if key is None else serde.encode(key) for key in (key_from, key_to))
-            for stored, value in self._found(opened, Asked(False, low, high, time_from, time_to), backward):
+        def ask(part: Part) -> Search[WindowedValue]:
+            low, high = (None if key is None else part.format.key_serde.encode(key) for key in (key_from, key_to))
+            return partial(found, part, Asked(False, low, high, time_from, time_to))
+
+        def found(part: Part, asked: Asked, opened: Opened) -> Generator[WindowedValue]:
+            read_key = key_decoder(part.format)
+            for stored, value in self._found(opened, asked, backward):
                 start = _start(stored)
                 window = TimeWindow(start, None if size is None else min(start + size, MAX_TIME))
                 key = read_key(WINDOW_KEY.unpack(stored)[0], stored, value)
                 yield WindowedValue(Windowed(key, window), part.decode(stored, value))
 
-        return self._iterate(found)
+        return self._iterate(ask)
 
     def _found(self, opened: Opened, asked: Asked, backward: bool) -> Generator[Record]:
         kept = replace(asked, time_from=max(asked.time_from, oldest_kept(opened, self.definition)))

@@ -26,6 +26,7 @@ def about_store(resolved: Resolved) -> dict[str, object]:
             {
                 "id": partition.id,
                 "partition": partition.number,
+                "format": opened.format.id,
                 "estimated_records": sum(segment.entries.estimated_records for segment in opened.segments),
                 "as_of": opened.as_of_ms,
                 "position": {f"{topic}-{number}": offset for (topic, number), offset in opened.position.items()},

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 from migrate.model.packages import VERSION
+from migrate.queries.side_by_side.report import Verdict
 
 _KEY = "The key: text for string and uuid, digits for numbers, JSON text for json and avro, base64url for bytes."
 _PARAMETERS: dict[str, tuple[str, dict[str, Any], str]] = {
@@ -18,6 +19,7 @@ _PARAMETERS: dict[str, tuple[str, dict[str, Any], str]] = {
         "X-Stateferry-As-Of says when that was, in ms.",
     ),
     "encoding": ("query", {"enum": ["base64"]}, "Keys are given serialized, in base64url."),
+    "window": ("query", {"type": "string"}, "One window by its start, or a session by `start,end`, in ms."),
     "from_time": (
         "query",
         {"type": "integer", "minimum": 0},
@@ -56,10 +58,28 @@ _PROBLEM = {
         "next": {"type": "string", "description": "What to do next."},
     },
 }
+_NAMES = {"type": "array", "items": {"type": "string"}}
 _RECORDS = {"type": "array", "items": {"$ref": "#/components/schemas/Record"}}
 _TIMES = {"key": {}, "records": _RECORDS, "complete": {"type": "boolean", "description": "Whether these are all."}}
 _PAGE = {"records": _RECORDS, "cursor": {"type": ["string", "null"], "description": "Of the next page; null: none."}}
 _OBJECT: dict[str, Any] = {"type": "object"}
+_SIDE = {"type": ["object", "null"], "description": "The record; null: there is none."}
+_COMPARED = {
+    "store_partition": {"type": "string"},
+    "verdict": {"enum": [*get_args(Verdict)]},
+    **dict.fromkeys(("old", "converted", "new"), _SIDE),
+    "reason": {"type": "string", "description": "Why the conversion rejects the old record."},
+    "changes": {**_NAMES, "description": "Fields in which the converted record differs from the old one."},
+    "differences": {**_NAMES, "description": "Fields in which the new record differs from the converted one."},
+}
+_COMPARISON = {
+    "type": "object",
+    "properties": {
+        "state": {"type": "string", "description": "The state of the migration, as `stateferry status` names it."},
+        "records": {"type": "array", "items": {"type": "object", "properties": _COMPARED}},
+        "is_complete": {"type": "boolean", "description": "Whether these are all."},
+    },
+}
 _OF_KEY = ("store", "key", "stale", "encoding")
 _ENDPOINTS: tuple[tuple[str, str, tuple[str, ...], dict[str, Any], str], ...] = (
     ("/stores", "The stores and their formats.", (), _OBJECT, ""),
@@ -101,6 +121,14 @@ _ENDPOINTS: tuple[tuple[str, str, tuple[str, ...], dict[str, Any], str], ...] = 
         "application/x-ndjson",
     ),
     ("/metadata/{store}/{key}", "The partition of a key, and its hosts.", ("store", "key", "encoding"), _OBJECT, ""),
+    (
+        "/compare/{store}/{key}",
+        "Of a service of a migration: the old record of a key, what the conversion makes of it, and the new record, in "
+        "each store partition on this host. The same as `stateferry get --json`. /compare is a page for people.",
+        ("store", "key", "window", "encoding"),
+        {"$ref": "#/components/schemas/Comparison"},
+        "",
+    ),
     ("/health", "Whether the service answers; needs no token.", (), _OBJECT, ""),
     ("/metrics", "Metrics for Prometheus.", (), {"type": "string"}, "text/plain"),
 )
@@ -119,11 +147,14 @@ def openapi() -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {"title": "Stateferry", "version": VERSION, "description": "Queries of state stores. Reads only."},
-        "security": [{"token": []}, {}],
+        "security": [{"token": []}, {"password": []}, {}],
         "paths": {path: {"get": _operation(*about)} for about in _ENDPOINTS for path in about[:1]},
         "components": {
-            "schemas": {"Record": _RECORD, "Problem": _PROBLEM},
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "schemas": {"Record": _RECORD, "Comparison": _COMPARISON, "Problem": _PROBLEM},
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer"},
+                "password": {"type": "http", "scheme": "basic", "description": "Any user; the token as password."},
+            },
             "responses": {
                 status: {"description": what, "content": {"application/problem+json": {"schema": _REFERENCE}}}
                 for status, what in _STATUSES.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections import Counter
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from os.path import commonprefix
 from typing import Any
 
-from migrate.model.preview import LONGEST, UNPRINTABLE, Shown
+from migrate.model.preview import LONGEST, UNPRINTABLE, Shown, shown
 from migrate.model.units import moment, plural, size
 from migrate.queries.side_by_side.record import DEPTH, field_path
 from migrate.queries.side_by_side.report import GetReport, RecordReport, SideBySide
@@ -131,8 +132,8 @@ def _fields(record: RecordReport | None) -> dict[str, str]:
     key, value = _bytes(record.key_bytes), _bytes(record.value_bytes)
     if record.problem:
         return {"problem": record.problem, "key": key, "value": value}
-    found = dict([("key", key)] if record.key_serde == "bytes" else _flat("key", record.key))
-    found |= dict([("value", value)] if record.value_serde == "bytes" else _flat("value", record.value))
+    found = dict(_payload("key", record.key, record.key_serde))
+    found |= dict(_payload("value", record.value, record.value_serde))
     for name in ("timestamp_ms", "window_start_ms", "window_end_ms"):
         time_ms = getattr(record, name)
         if time_ms is not None:
@@ -140,6 +141,13 @@ def _fields(record: RecordReport | None) -> dict[str, str]:
     if record.headers is not None:
         found["headers"] = _text([list(header) for header in record.headers])
     return found
+
+
+def _payload(path: str, payload: Any, serde: str) -> Iterable[tuple[str, str]]:  # noqa: ANN401 - a value of JSON
+    """Without what the store's format puts around it; `payload`: base64 where it is bytes."""
+    if serde == "bytes" and payload is not None:
+        return [(path, _bytes(shown(base64.b64decode(payload))))]
+    return _flat(path, payload)
 
 
 def _bytes(data: Shown) -> str:

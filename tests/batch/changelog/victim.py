@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from migrate import run
-from migrate.batch.changelog import topics
+from migrate.batch.changelog import assembled
 from migrate.batch.ledger import shared_commits
 from migrate.model.events import Event
 from tests.batch.changelog.support import App
@@ -17,7 +17,7 @@ from tests.batch.changelog.support import App
 
 def main(base: str, bootstrap: str, way: str, event: str) -> None:
     """Run, with several parts of each partition and a commit for each."""
-    topics._PART_BYTES = 8 << 10
+    assembled._PART_BYTES = 8 << 10
     shared_commits.PACE = shared_commits.Pace(0.0, 0.0)
 
     def listen(seen: Event) -> None:

@@ -207,7 +207,7 @@ def test_the_fixture_holds_what_it_says() -> None:
     assert counts == {"orders": [2022, 2025, 1953], "refunds": [185, 194, 221], "customers": [198, 207, 195]}
 
 
-def test_murmur2_is_kafkas() -> None:
+def test_partitioners_is_kafkas() -> None:
     # From org.apache.kafka.common.utils.UtilsTest.
     assert murmur2(b"21") == -973932308 % 2**32
     assert murmur2(b"foobar") == -790332482 % 2**32

@@ -7,14 +7,20 @@ from typing import Any
 
 import pytest
 
+from formats.serde import BYTES, Serde
 from formats.serdes.numeric import NumberSerde
+from formats.serdes.text import StringSerde
+from migrate.queries.definition import StoreDefinition
 from migrate.queries.requests.request import StateQueryRequest
-from migrate.queries.routing.murmur2 import default_partition
+from migrate.queries.routing.hosts import stated_hosts
+from migrate.queries.routing.metadata import KeyRouter
+from migrate.queries.routing.partitioners import default_partition
+from migrate.queries.stores import QueryableStores
 from tests.broker.broker import Broker
 from tests.live.kafka_streams.kinds import SESSION, VERSIONED
 from tests.live.kafka_streams.program import require_live
 from tests.live.queries.application import HOST, KEYS, PARTITIONS, TYPES, Line, ask_application, question_of
-from tests.live.queries.ours import ask_view, open_ours, query_of, written_result
+from tests.live.queries.ours import as_kafka_streams_has_it, ask_view, open_ours, query_of, written_result
 
 COUNT = 80
 """Questions of each store."""
@@ -65,9 +71,12 @@ def test_queries_of_two_partitions_are_its_own(asked: tuple[Path, list[tuple[Lin
         if not line["call"].endswith("Query"):
             continue
         question = question_of(line)
-        if "error" not in expected and question.call != "MultiVersionedKeyQuery":
+        if "error" not in expected:
             result = ours.query(StateQueryRequest.in_store(line["store"]).with_query(query_of(question)))
-            found = {str(number): written_result(each) for number, each in result.partition_results.items()}
+            found = {
+                str(number): as_kafka_streams_has_it(written_result(each), question)
+                for number, each in result.partition_results.items()
+            }
             if line["store"] == VERSIONED:  # it keeps no position on disk
                 found, expected["partitions"] = (_without_positions(each) for each in (found, expected["partitions"]))
             assert found == expected["partitions"], line
@@ -80,6 +89,26 @@ def _is_point(line: Line) -> bool:
 
 def _without_positions(results: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {number: {**each, "position": None} for number, each in results.items()}
+
+
+def test_a_key_as_an_object_is_where_kafka_streams_says(asked: tuple[Path, list[tuple[Line, Line]]]) -> None:
+    router = KeyRouter(dict.fromkeys(TYPES, PARTITIONS), lambda: stated_hosts([f"{HOST}=0-{PARTITIONS - 1}"]))
+    serdes: dict[type, Serde] = {str: StringSerde(), int: NumberSerde("int64"), bytes: BYTES}
+    stores = {
+        kind: QueryableStores.of_directory(
+            asked[0], {store: StoreDefinition(f"kafka-streams.{store}", serde) for store in TYPES}
+        )
+        for kind, serde in serdes.items()
+    }
+    count = 0
+    for question, answer in asked[1]:
+        if question["call"] == "key_metadata":
+            key = question["args"][0]
+            key = bytes.fromhex(key["bytes"]) if isinstance(key, dict) else key
+            found = stores[type(key)].key_metadata(question["store"], key, router=router)
+            assert (found.partition, str(found.active), len(found.standbys)) == tuple(answer["found"][:3]), question
+            count += 1
+    assert count == KEYS
 
 
 def _serialized(key: str | int | dict[str, str]) -> bytes:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from migrate.errors import RefusedError
+from migrate.errors import BrokerError, RefusedError
 from migrate.kafka.connection import read_connection
 from migrate.queries.routing.broker import GroupPlacement, partition_counts
 from migrate.queries.routing.hosts import HostInfo
@@ -40,12 +40,16 @@ def test_the_hosts_are_those_of_the_group(broker: Broker, tmp_path: Path) -> Non
         placement.refresh()
         assert [placement().active("orders", each) for each in range(PARTITIONS)] == [FIRST] * PARTITIONS
         first.stop()
-    assert partition_counts(connection, {"orders": program.changelog}) == {"orders": PARTITIONS}
+    assert partition_counts(connection, {"orders": ("none", program.changelog)}) == {"orders": PARTITIONS}
     with pytest.raises(RefusedError, match="app-hosts-customers-changelog of the store 'customers' is not at"):
-        partition_counts(connection, {"customers": "app-hosts-customers-changelog"})
+        partition_counts(connection, {"customers": ("app-hosts-customers-changelog",)})
     router = KeyRouter({"orders": PARTITIONS}, placement)
     placement.refresh()
     assert router.hosts("orders") == (FIRST,), "the last placement stays once the application has stopped"
+    placement.connection = replace(connection, bootstrap="127.0.0.1:1")
+    with pytest.raises(BrokerError):
+        placement.refresh()
+    assert router.hosts("orders") == (FIRST,), "and while the broker cannot be reached"
 
 
 def _await_standbys(placement: GroupPlacement) -> list[HostInfo | None]:

@@ -62,6 +62,15 @@ class Chromium:
         )
         self._events.clear()
         self._call("Page.navigate", url=page if isinstance(page, str) else page.as_uri())
+        self._wait_until_loaded()
+
+    def leave(self, expression: str) -> None:
+        """Run some JavaScript that leads to another page, until that one is loaded."""
+        self._events.clear()
+        self.evaluate(expression)
+        self._wait_until_loaded()
+
+    def _wait_until_loaded(self) -> None:
         while not any(event["method"] == "Page.loadEventFired" for event in self._events):
             self._events.append(self._read())
 

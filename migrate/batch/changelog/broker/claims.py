@@ -1,5 +1,4 @@
-"""The hosts that migrate parts of one application under one name: which of them writes each changelog, and which topics
-may be removed.
+"""The hosts that migrate parts of one application under one name: which of them writes each changelog.
 
 A host claims a changelog before it makes the topic or writes a record. Copies of a store on other hosts go on from
 what it has written. Claims expire (offsets.retention.minutes): a partition with records is then nobody's to write.
@@ -11,17 +10,12 @@ import socket
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from migrate.batch.changelog.standing import ChangelogStanding
+from migrate.batch.changelog.broker.connect import connection_of
 from migrate.errors import RefusedError
 from migrate.kafka.claims import Claim, Claims, ClaimState, Place, change_claims, read_claims
-from migrate.kafka.cluster import Cluster, Topic
 from migrate.kafka.connection import Connection
 from migrate.model.changelog.written import Changelog, Topics
-
-
-def marker_group(name: str) -> str:
-    """The group whose offsets are the claims for a migration of that name."""
-    return f"stateferry-{name}"
+from migrate.spec.spec import Spec
 
 
 def place_of(changelog: Changelog) -> Place:
@@ -38,9 +32,14 @@ class Fleet:
     """The migration's, the same on all hosts."""
     topics: Topics
 
+    @property
+    def group(self) -> str:
+        """The group whose offsets are the claims."""
+        return f"stateferry-{self.name}"
+
     def read(self) -> Claims:
         """All claims there are."""
-        return read_claims(self.connection, marker_group(self.name))
+        return read_claims(self.connection, self.group)
 
     def check_same(self, claims: Claims) -> None:
         """Raises RefusedError where another host converts these stores in another way."""
@@ -51,27 +50,27 @@ class Fleet:
                     f"on {claim.host} a migration with the same name has claimed {changelog.topic}, partition "
                     f"{changelog.number}, and its spec or its function is another one",
                     hint="all hosts need the same spec and the same code; give up the wrong one there: stateferry "
-                    f"abandon SPEC{lost(marker_group(self.name), changelog)}",
+                    f"abandon SPEC{self.lost(changelog)}",
                 )
 
     def is_of_another(self, claim: Claim) -> bool:
         """Whether it keeps this host from writing."""
         return claim.holds and claim.owner != self.topics.owner
 
-    def others(self, claims: Claims, new_topic: str | None = None) -> list[Claim]:
-        """The other hosts' claims for partitions of the new topic, or of any."""
-        old = {each.topic for each in self.topics.changelogs if new_topic in (None, each.new_topic)}
+    def others(self, claims: Claims) -> list[Claim]:
+        """The other hosts' claims for partitions of these topics."""
+        old = {*self.topics.names.values()}
         return [each for (topic, _), each in claims.items() if topic in old and self.is_of_another(each)]
 
     def shared(self, claims: Claims) -> dict[str, str]:
         """The new topics that other hosts have claimed partitions of, or adopted, each with one of the hosts."""
         found = {}
-        for each in self.topics.changelogs:
-            hosts = [other.host for other in self.others(claims, each.new_topic)]
-            mine = (claim for (topic, _), claim in claims.items() if topic == each.topic)
+        for new, old in self.topics.names.items():
+            mine = [claim for (topic, _), claim in claims.items() if topic == old]
+            hosts = [claim.host for claim in mine if self.is_of_another(claim)]
             hosts += [host for claim in mine for owner, host in claim.adopted.items() if owner != self.topics.owner]
             if hosts:
-                found[each.new_topic] = hosts[0]
+                found[new] = hosts[0]
         return found
 
     def adopt(self, partitions: Collection[str]) -> None:
@@ -86,7 +85,7 @@ class Fleet:
                 if place in places
             }
 
-        change_claims(self.connection, marker_group(self.name), change)
+        change_claims(self.connection, self.group, change)
 
     def give_up(self) -> Claims:
         """Say that this host uses nothing of what it has written, or adopted. Returns all claims."""
@@ -103,7 +102,7 @@ class Fleet:
                 for place, claim in mine.items()
             }
 
-        return change_claims(self.connection, marker_group(self.name), change)
+        return change_claims(self.connection, self.group, change)
 
     def take(self, claims: Claims, free: Collection[str], reached: Mapping[str, int | None], *, again: bool) -> Topics:
         """The topics with what this host writes, of what is `free` or was claimed before; the claims are made.
@@ -126,7 +125,7 @@ class Fleet:
             }
 
         if change(claims):
-            claims = change_claims(self.connection, marker_group(self.name), change)
+            claims = change_claims(self.connection, self.group, change)
         mine = (each.store_partition for each in self.topics.changelogs if self._is_mine(claims.get(place_of(each))))
         return self.topics.model_copy(update={"claimed": tuple(mine)})
 
@@ -156,57 +155,16 @@ class Fleet:
                 if place in mine
             }
 
-        change_claims(self.connection, marker_group(self.name), change)
+        change_claims(self.connection, self.group, change)
+
+    def lost(self, changelog: Changelog) -> str:
+        """How a claim is removed by hand."""
+        return (
+            f"; if that folder is lost, once nothing runs there: kafka-consumer-groups.sh --delete-offsets --execute "
+            f"--group {self.group} --topic {changelog.topic}, and delete the topic that it was filling"
+        )
 
 
-def lost(group: str, changelog: Changelog) -> str:
-    """How a claim is removed by hand."""
-    return (
-        f"; if that folder is lost, once nothing runs there: kafka-consumer-groups.sh --delete-offsets --execute "
-        f"--group {group} --topic {changelog.topic}, and delete the topic that it was filling"
-    )
-
-
-def names_of_made(standing: ChangelogStanding) -> tuple[str, ...]:
-    """The names of topics that the migration has made, or was about to."""
-    opened = [each for each in standing.opened if each.way == "new-topic"]
-    return tuple(dict.fromkeys(changelog.new_topic for each in opened for changelog in each.changelogs))
-
-
-def made_topics(cluster: Cluster, standing: ChangelogStanding) -> list[Topic]:
-    """The topics that it made and that are there: one that is recorded by its id, or was made and not recorded yet.
-
-    Such a one has no record: the first is written after its id is in the ledger.
-    """
-    ids = {topic_id for each in standing.opened for topic_id in each.ids.values()}
-    there = [topic for name in names_of_made(standing) if (topic := cluster.topic(name)) is not None]
-    return [topic for topic in there if topic.id in ids or is_empty(cluster, topic)]
-
-
-def is_of_others(cluster: Cluster, fleet: Fleet, standing: ChangelogStanding, claims: Claims, topic: Topic) -> bool:
-    """Whether another host uses the topic, or may: a partition has records, and nobody has said that they are void."""
-    if topic.name in fleet.shared(claims):
-        return True
-    void = {number for (_, number), claim in claims.items() if not claim.holds}
-    for opened in standing.opened:
-        void |= {each.number for each in opened.changelogs if each.store_partition in opened.claimed}
-    ends = cluster.ends(topic.name, set(range(topic.partitions)) - void)
-    return any(each.start != each.end for each in ends.values())
-
-
-def old_topics(cluster: Cluster, topics: Topics) -> list[Topic]:
-    """The old changelogs that are there. Raises RefusedError for one that was made again since it was recorded."""
-    names = dict.fromkeys(each.topic for each in topics.changelogs if each.new_topic != each.topic)
-    there = [topic for name in names if (topic := cluster.topic(name)) is not None]
-    for topic in there:
-        if topic.id != topics.ids[topic.name]:
-            raise RefusedError(
-                f"{topic.name} is not the topic that was migrated: it was made again since",
-                hint="who uses it? leave --delete-topic out, and remove the topic yourself if nobody does",
-            )
-    return there
-
-
-def is_empty(cluster: Cluster, topic: Topic) -> bool:
-    """Whether no partition has, or had, a record."""
-    return all(ends.start == ends.end for ends in cluster.ends(topic.name, range(topic.partitions)).values())
+def fleet_of(spec: Spec, topics: Topics) -> Fleet:
+    """The hosts that migrate by this spec. Raises SpecError."""
+    return Fleet(connection_of(spec), spec.name, topics)

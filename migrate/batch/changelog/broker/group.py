@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from migrate.batch.changelog.broker.records import has_records
 from migrate.errors import RefusedError
 from migrate.kafka.cluster import Cluster, Committed, Ends
-from migrate.kafka.connection import Connection
-from migrate.kafka.reader import read
 from migrate.model.journal import GroupOffset
 from migrate.model.reports import Doubt, SetBack
 
@@ -23,14 +22,14 @@ def hidden_offsets(application: str) -> Doubt:
     )
 
 
-def committed_offsets(cluster: Cluster, connection: Connection, application: str) -> tuple[GroupOffset, ...]:
+def committed_offsets(cluster: Cluster, application: str) -> tuple[GroupOffset, ...]:
     """What the group has committed, of every topic."""
     now = cluster.committed(application)
-    ends = _ends(cluster, [(topic, number) for topic, number in now if _is_repartition(application, topic)])
+    ends = _ends(cluster, [place for place in now if _is_repartition(application, place[0])])
     read_to_its_end = {
         place
         for place, each in ends.items()
-        if not has_records(connection, *place, max(now[place].offset, each.start), each.stable)
+        if not has_records(cluster.connection, *place, max(now[place].offset, each.start), each.stable)
     }
     return tuple(
         GroupOffset(
@@ -51,7 +50,7 @@ def moved_since(cluster: Cluster, application: str, then: Sequence[GroupOffset])
     What the group had not begun to read it reads from the start. Raises RefusedError where a topic no longer has them.
     """
     known = {(each.topic, each.number): each for each in then}
-    now = {(topic, number): each.offset for (topic, number), each in cluster.committed(application).items()}
+    now = {place: each.offset for place, each in cluster.committed(application).items()}
     found, there = [], _ends(cluster, now)
     for (topic, number), reached in now.items():
         before, ends = known.get((topic, number)), there.get((topic, number))
@@ -111,8 +110,3 @@ def _ends(cluster: Cluster, places: Iterable[tuple[str, int]]) -> dict[tuple[str
 
 def _is_repartition(application: str, topic: str) -> bool:
     return topic.startswith(f"{application}-") and topic.endswith(_REPARTITION)
-
-
-def has_records(connection: Connection, topic: str, number: int, start: int, end: int) -> bool:
-    """Whether a consumer would find a record there; markers of transactions are none."""
-    return any(len(batch) for batch in read(connection, topic, number, start, end))

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import takewhile
 
+from migrate.batch.changelog.broker.records import has_records
 from migrate.batch.changelog.ways import application_of, new_names
 from migrate.batch.source.source import Source
 from migrate.errors import RefusedError
 from migrate.kafka.cluster import Cluster, Ends
-from migrate.kafka.connection import Connection
-from migrate.kafka.reader import read
 from migrate.model.changelog.written import Changelog
 from migrate.model.reports import Doubt
 from migrate.model.units import plural
@@ -93,7 +92,7 @@ def open_transaction(found: tuple[Changelog, Ends], hint: str) -> RefusedError:
     )
 
 
-def check_repartition(cluster: Cluster, connection: Connection, spec: Spec, every: Iterable[Changelog]) -> str:
+def check_repartition(cluster: Cluster, spec: Spec, every: Iterable[Changelog]) -> str:
     """Raises RefusedError where input waits in a repartition topic that the old store's name names.
 
     The new code gives that topic the new store's name, unless the grouping has a name of its own.
@@ -109,7 +108,7 @@ def check_repartition(cluster: Cluster, connection: Connection, spec: Spec, ever
         for number, ends in cluster.ends(topic.name, range(topic.partitions)).items():
             done = read_up_to.get((topic.name, number))
             start = max(ends.start, 0 if done is None else done.offset)
-            if ends.end > ends.stable or any(read(connection, topic.name, number, start, ends.stable)):
+            if ends.end > ends.stable or has_records(cluster.connection, topic.name, number, start, ends.stable):
                 raise RefusedError(
                     f"{topic.name}, partition {number}, has input that the application has not read, and with the "
                     f"store named {names[old]} it would read another topic: that input would be lost",

@@ -1,10 +1,10 @@
-"""Kafka's partitioner, against vectors of Kafka's own test (org.apache.kafka.common.utils.UtilsTest)."""
+"""Kafka's partitioner: against vectors of Kafka's own test (org.apache.kafka.common.utils.UtilsTest)."""
 
 from __future__ import annotations
 
 import pytest
 
-from migrate.queries.routing.murmur2 import default_partition, murmur2
+from migrate.queries.routing.partitioners import default_partition, murmur2
 
 _VECTORS = {
     b"21": -973932308,

@@ -1,9 +1,15 @@
-"""Kafka's default partitioner: murmur2 of the serialized key.
+"""Which partition a serialized key is in, by the client that wrote it there.
 
-Source: org.apache.kafka.common.utils.Utils.murmur2, org.apache.kafka.clients.producer.internals.BuiltInPartitioner.
+Java's clients, and so Kafka Streams: murmur2. Clients made of librdkafka (Python, .NET, Go, C): CRC-32, unless they are
+told otherwise.
+
+Source: org.apache.kafka.common.utils.Utils.murmur2, org.apache.kafka.clients.producer.internals.BuiltInPartitioner;
+librdkafka's CONFIGURATION.md, `partitioner`.
 """
 
 from __future__ import annotations
+
+import zlib
 
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
@@ -28,3 +34,8 @@ def murmur2(data: bytes) -> int:
 def default_partition(key: bytes, partitions: int) -> int:
     """The partition of a serialized key, of so many."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+def crc32_partition(key: bytes, partitions: int) -> int:
+    """The partition that librdkafka's default chooses; of an empty key it is any, and this one is wrong."""
+    return zlib.crc32(key) % partitions

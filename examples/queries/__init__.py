@@ -1,0 +1,1 @@
+"""A store is asked all the way through its migration."""

@@ -1,0 +1,66 @@
+"""The records of changelogs, as a consumer would find them: where they end, whether there are any, and how many."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from migrate.errors import ChangelogFailedError
+from migrate.kafka.cluster import Cluster, Ends
+from migrate.kafka.connection import Connection
+from migrate.kafka.reader import read
+from migrate.model.changelog.written import Changelog
+from migrate.model.reports import Behind
+
+MOST_COUNTED = 100_000
+"""A longer tail is not read: its offsets say how many records it has at most."""
+_PATIENCE_SECONDS = 60.0
+"""The end of a transaction shows a moment after its commit."""
+
+
+def has_records(connection: Connection, topic: str, number: int, start: int, end: int) -> bool:
+    """Whether a consumer would find a record there; markers of transactions are none."""
+    return any(map(len, read(connection, topic, number, start, end)))
+
+
+def settled(cluster: Cluster, changelog: Changelog) -> Ends:
+    """Where the new topic's partition ends, once no transaction is open there. Raises ChangelogFailedError."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        ends = cluster.ends_of(changelog.new_topic, changelog.number)
+        if ends.stable >= ends.end:
+            return ends
+        if time.monotonic() > deadline:
+            raise ChangelogFailedError(
+                f"a transaction is open in {changelog.new_topic}, partition {changelog.number}, from offset "
+                f"{ends.stable} on",
+                hint="whose is it? once it has ended (transaction.timeout.ms), run the same command again",
+            )
+        time.sleep(0.1)
+
+
+def expired_before(cluster: Cluster, name: str) -> int | None:
+    """The time before which the topic's retention may have removed records; None: it removes none."""
+    topic = cluster.topic(name)
+    settings = {} if topic is None else topic.settings
+    retention = int(settings.get("retention.ms", -1))
+    if "delete" not in settings.get("cleanup.policy", "") or retention < 0:
+        return None
+    return int(time.time() * 1000) - retention
+
+
+def tail_after(connection: Connection, each: Changelog, position: int | None, ends: Ends) -> Behind:
+    """What a consumer reads after a position: counted where that takes no second, else at most."""
+    start = max(position or 0, ends.start)
+    offsets = ends.stable - start
+    if offsets <= 0:
+        return Behind()
+    if offsets > MOST_COUNTED:
+        return Behind(records=offsets, is_most=True)
+    return Behind(records=sum(map(len, read(connection, each.topic, each.number, start, ends.stable))))
+
+
+def total_of(tails: Iterable[Behind]) -> Behind:
+    """The tails of several changelogs together."""
+    every = list(tails)
+    return Behind(records=sum(each.records for each in every), is_most=any(each.is_most for each in every))

@@ -1,0 +1,33 @@
+"""Options of hosts that contradict each other, or say too little."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from migrate.cli.main import main
+from tests.serve.processes import OF_ORDERS
+from tests.serve.services import make_orders
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        (["--peer", "127.0.0.1:1=0"], "the hosts need the number of partitions"),
+        (["--peer", "127.0.0.1:1=0", "--hosts", "hosts.toml"], "--hosts and --peer or --standby both say"),
+        (["--peer", "127.0.0.1:1=0", "--hosts-from-group"], "--peer or --standby and --hosts-from-group both say"),
+        (["--peer", "127.0.0.1:1=0", "--partitions", "2"], "which this one is, is none of them"),
+        (["--peer", "127.0.0.1=0", "--partitions", "2"], "'127.0.0.1' is not HOST:PORT"),
+        (["--hosts", "nowhere.toml", "--partitions", "2"], "nowhere.toml cannot be read as TOML"),
+        (["--hosts-from-group"], "--hosts-from-group: which broker?"),
+        (["--bootstrap", "127.0.0.1:1", "--config", "nowhere"], "nowhere cannot be read"),
+        (["--config", "nowhere"], "--config goes with a broker"),
+        (["--bootstrap", "127.0.0.1:1", "--store", "customers"], "no task directory with the store 'customers'"),
+    ],
+)
+def test_hosts_that_cannot_be_known_are_refused(tmp_path: Path, options: list[str], said: str) -> None:
+    place = make_orders(tmp_path / "app")
+    ended = CliRunner().invoke(main, ["serve", str(place), "--port", "0", *OF_ORDERS, *options])
+    assert ended.exit_code in (2, 6) and said in ended.output, ended.output
