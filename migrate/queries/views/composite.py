@@ -59,6 +59,15 @@ class Composite:
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.name}, {len(self._parts)} store partitions>"
 
+    @property
+    def as_of_ms(self) -> int | None:
+        """The time of the newest file, in ms since the epoch, where a running application may have written since.
+
+        Of the store partition whose newest file is the oldest; None: the store is at rest.
+        """
+        found = [each.partition.opened().as_of_ms for each in self._parts]
+        return min((time for time in found if time is not None), default=None)
+
     def approximate_num_entries(self) -> int:
         """An estimate of the number of records, in all store partitions."""
         found = [

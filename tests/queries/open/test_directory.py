@@ -21,6 +21,7 @@ from migrate.errors import (
 )
 from migrate.queries.definition import StoreDefinition
 from migrate.queries.stores import QueryableStores
+from migrate.queries.views.types import QueryableStoreTypes
 from migrate.stores.exchange import exchange
 from migrate.stores.rocksdb import database
 from tests.queries.support import ORDERS, Bare, Readers, application, read, scanned, signed
@@ -149,13 +150,16 @@ def test_beside_a_running_owner_stale_reads_what_is_in_the_files(tmp_path: Path)
         with pytest.raises(StoreNotReadyError, match=f"is in use: process {owner.pid} holds") as refused:
             QueryableStores.of_directory(app, {"orders": ORDERS}).store("orders", Bare())
         assert "stale=True" in refused.value.hint
-        (stale,) = QueryableStores.of_directory(app, {"orders": ORDERS}, stale=True, refresh=0).store("orders", Bare())
+        stores = QueryableStores.of_directory(app, {"orders": ORDERS}, stale=True, refresh=0)
+        (stale,), view = stores.store("orders", Bare()), stores.store("orders", QueryableStoreTypes.key_value())
         assert read(stale, b"flushed") == b"1"
         newest = max(file.stat().st_mtime_ns for file in (app / PLACE).iterdir() if file.name[0].isdigit())
         assert (stale.opened().as_of_ms or 0) >= newest // 1_000_000
+        assert view.as_of_ms == stale.opened().as_of_ms
         owner.stdin.close()
         owner.wait()
     assert stale.opened().as_of_ms is None
+    assert view.as_of_ms is None
     assert (stale.opened().written_ms or 0) >= newest // 1_000_000
     (partition,) = QueryableStores.of_directory(app, {"orders": ORDERS}).store("orders", Bare())
     assert partition.opened().as_of_ms is None
