@@ -45,6 +45,8 @@ REAL = (
     "queries/open/test_directory.py::test_eight_readers_through_repeated_exchanges_never_get_an_answer_of_another_store",
     "queries/open/test_migration.py",
     "queries/routing/test_real_group.py",
+    "serve/test_command.py::test_a_signal_is_the_regular_end",
+    "serve/test_scans.py",
     "serve/test_load.py",
     "serve/test_group_hosts.py",
     "serve/test_stale.py",
@@ -141,6 +143,7 @@ GROUPS = {
         "batch/switch/test_full_disk.py",
         "batch/switch/test_watched.py",
         "batch/test_run_lock.py",
+        "serve/test_scans.py",
         "spec/test_schema_registry.py",
     ),
 }

@@ -24,7 +24,8 @@ from migrate.serve.web.wire import Header, Request
 class Own(NamedTuple):
     """The partitions of this host that a scan reads."""
 
-    views: list[Any]
+    views: dict[int | None, Any]
+    """By the number of their partition."""
     headers: tuple[Header, ...]
     """How old the answer may be."""
 
@@ -112,7 +113,7 @@ class Context:
         views = resolved.views(wanted)
         as_of = [opened.as_of_ms for number in views for opened in resolved.openings(number)]
         known = min((each for each in as_of if each is not None), default=None)
-        return Own(list(views.values()), self.as_of(resolved, known, is_stale=is_stale))
+        return Own(views, self.as_of(resolved, known, is_stale=is_stale))
 
     def as_of(self, resolved: Resolved, written_at: int | None, *, is_stale: bool) -> tuple[Header, ...]:
         """The header for an answer from what was written until then; None: from all there is.

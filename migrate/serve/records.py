@@ -17,15 +17,17 @@ from typing import Any
 
 from formats import Format
 from formats.layout import TIMESTAMP
+from migrate.queries.definition import StoreDefinition
 from migrate.queries.json_values import as_json
 from migrate.queries.stores import StoreType
 from migrate.queries.views.results import ValueAndTimestamp
+from migrate.queries.views.segments import MAX_TIME
 from migrate.queries.views.types import QueryableStoreTypes
 from migrate.serve.web.problems import Problem
 
 Json = dict[str, object]
-ReadTimes = Callable[[Format, Any, Any, int, int], Generator[Json, None, None]]
-"""From format, view, key and the bounds of time to records."""
+ReadTimes = Callable[[StoreDefinition, Any, Any, int, int], Generator[Json, None, None]]
+"""From definition, view, key and the bounds of time to records."""
 _ENDPOINTS = {
     "key-value": "keys, range, all",
     "versioned": "keys",
@@ -96,17 +98,30 @@ def every_record(format_: Format, views: Iterable[Any]) -> Generator[Json, None,
                     yield _windowed(windowed.key, windowed.window.start, windowed.window.end, value)
 
 
-def windows_of(format_: Format, view: Any, key: object, start: int, end: int) -> Generator[Json, None, None]:  # noqa: ANN401
+def windows_of(
+    definition: StoreDefinition,
+    view: Any,  # noqa: ANN401 - of a window type
+    key: object,
+    start: int,
+    end: int,
+) -> Generator[Json, None, None]:
     """The windows of a key that start in a range of time. Raises Problem."""
-    check_kind(format_, "window")
+    size = definition.window_size_ms
+    check_kind(definition.stored, "window")
     with view.fetch(key, start, end) as found:
         for began, value in found:
-            yield _windowed(key, began, None, value)
+            yield _windowed(key, began, None if size is None else min(began + size, MAX_TIME), value)
 
 
-def sessions_of(format_: Format, view: Any, key: object, start: int, end: int) -> Generator[Json, None, None]:  # noqa: ANN401
+def sessions_of(
+    definition: StoreDefinition,
+    view: Any,  # noqa: ANN401 - of a session type
+    key: object,
+    start: int,
+    end: int,
+) -> Generator[Json, None, None]:
     """The sessions of a key that end at `start` or later and start at `end` or earlier. Raises Problem."""
-    check_kind(format_, "session")
+    check_kind(definition.stored, "session")
     with view.find_sessions(key, start, end) as found:
         for windowed, value in found:
             yield _windowed(key, windowed.window.start, windowed.window.end, value)

@@ -8,11 +8,18 @@ import os
 import socket
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from migrate.errors import MigrationError, RefusedError, SpecError, system_errors_explained
+from migrate.errors import (
+    RefusedError,
+    SpecError,
+    StateStoreMigratedError,
+    StoreNotReadyError,
+    UnknownStateStoreError,
+    system_errors_explained,
+)
 from migrate.queries.routing.hosts import HostInfo
 from migrate.queries.routing.metadata import Router
 from migrate.queries.side_by_side.stores import SideBySideStores
@@ -21,6 +28,8 @@ from migrate.serve.web.limits import Limits
 
 if TYPE_CHECKING:
     from uvicorn import Server
+
+    from migrate.serve.service import Service
 
 TOKEN = "STATEFERRY_TOKEN"
 _NAMES = ("localhost", "127.0.0.1", "[::1]")
@@ -101,27 +110,25 @@ def listening(
         stale: answer from stores that their application has open without being asked for what is on disk.
 
     Raises:
-        RefusedError: it cannot listen there.
-        SpecError: the token cannot be one.
+        RefusedError: it cannot listen there, or a store is not there.
+        SpecError: there is no such format, or the token cannot be one.
         MissingPackageError: the extra `serve` is not installed.
     """
-    with system_errors_explained():
+    with system_errors_explained(), ExitStack() as on_error:
         import uvicorn
 
         from migrate.serve.service import Service
         from migrate.serve.web.connection import Connection
 
         granted, token = limits or Limits(), token_of_environment()
-        socket_ = listen(host, port, token=token)
+        socket_ = on_error.enter_context(listen(host, port, token=token))
         here = HostInfo(host, socket_.getsockname()[1])
         names = None if token is not None else (*_NAMES, host.lower())
-        try:
-            known = None if router is None else router(here)
-        except MigrationError:
-            socket_.close()
-            raise
+        known = None if router is None else router(here)
+        service = Service(stores, router=known, token=token, limits=granted, names=names, sides=sides, stale=stale)
+        _open(service, is_alone=known is None)
         config = uvicorn.Config(
-            Service(stores, router=known, token=token, limits=granted, names=names, sides=sides, stale=stale),
+            service,
             http=type("LimitedConnection", (Connection,), {"limits": granted}),
             loop="uvloop",
             ws="none",
@@ -135,4 +142,18 @@ def listening(
             timeout_keep_alive=int(granted.idle_seconds),
             timeout_graceful_shutdown=_GRACE_SECONDS,
         )
+        on_error.pop_all()
         return Listening(uvicorn.Server(config), socket_, f"http://{here}")
+
+
+def _open(service: Service, *, is_alone: bool) -> None:
+    """Open each store, unless it is being moved; a host of several may have no part of one."""
+    stores = service.context.stores
+    for name in stores.names:
+        _ = stores.definition(name).stored
+        try:
+            with suppress(StoreNotReadyError, StateStoreMigratedError):
+                service.context.handle(name).resolve()
+        except UnknownStateStoreError as error:
+            if is_alone:
+                raise RefusedError(error.message, hint=error.hint) from error

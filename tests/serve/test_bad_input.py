@@ -201,8 +201,16 @@ def test_a_port_that_is_taken_is_refused(tmp_path: Path) -> None:
         listening(stores, port=taken.getsockname()[1])
 
 
+def test_a_store_that_cannot_be_read_is_refused_at_the_start(tmp_path: Path) -> None:
+    folder = make_orders(tmp_path / "app")
+    with pytest.raises(SpecError, match=r"did you mean 'kafka-streams\.key-value'"):
+        listening(orders_of(folder, "kafka-streams.key-valu"), port=0)
+    with pytest.raises(RefusedError, match="no key-value store 'other'"):
+        listening(QueryableStores.of_directory(folder, {"other": text_definition()}), port=0)
+
+
 def test_a_client_that_sends_nothing_is_left(tmp_path: Path) -> None:
-    with serving(orders_of(make_orders(tmp_path / "app")), limits=Limits(head_seconds=0.3)) as asked:
+    with serving(orders_of(make_orders(tmp_path / "app")), limits=Limits(head_seconds=0.1)) as asked:
         for begun in (b"", b"GET /stores/orders/keys/order", b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\nGET /he"):
             start = time.monotonic()
             with socket.create_connection(asked.address, timeout=10) as connection:

@@ -10,13 +10,13 @@ from formats.errors import EntryError
 from migrate.queries.definition import StoreDefinition
 from migrate.queries.json_values import as_json, json_bytes, key_of, shown_problem
 from migrate.queries.routing.hosts import HostInfo
+from migrate.queries.views.segments import MAX_TIME
 from migrate.serve import records
 from migrate.serve.context import Context
 from migrate.serve.handles import Handle, Resolved
 from migrate.serve.web.problems import Problem
 from migrate.serve.web.wire import Answer, Header, Request, flag, whole_number
 
-_MAX_TIME = (1 << 63) - 1
 _HOW = ("stale", "encoding")
 
 
@@ -58,7 +58,7 @@ class Keys:
         asked = self._asked(request, "as_of")
         if asked.elsewhere:
             return await self.context.forwarder.ask(asked.elsewhere, request)
-        as_of = whole_number(asked.given, "as_of", -1, largest=_MAX_TIME)
+        as_of = whole_number(asked.given, "as_of", -1, largest=MAX_TIME)
         condition = request.header(b"if-none-match")
 
         def read(resolved: Resolved) -> Answer:
@@ -86,8 +86,8 @@ class Keys:
         asked = self._asked(request, "from", "to", "limit")
         if asked.elsewhere:
             return await self.context.forwarder.ask(asked.elsewhere, request)
-        start = whole_number(asked.given, "from", 0, largest=_MAX_TIME)
-        end = whole_number(asked.given, "to", _MAX_TIME, largest=_MAX_TIME)
+        start = whole_number(asked.given, "from", 0, largest=MAX_TIME)
+        end = whole_number(asked.given, "to", MAX_TIME, largest=MAX_TIME)
         rows = self.context.limits.rows
         limit = whole_number(asked.given, "limit", rows, smallest=1, largest=rows)
 
@@ -96,7 +96,7 @@ class Keys:
             _, written_at = asked.handle.etag(resolved, asked.partition)
             as_of = self._as_of(asked, resolved, written_at)
             key = asked.key(resolved)
-            found = list(islice(read(resolved.format, view, key, start, end), limit + 1))
+            found = list(islice(read(resolved.definition, view, key, start, end), limit + 1))
             body = {"key": as_json(key), "records": found[:limit], "complete": len(found) <= limit}
             return Answer(json_bytes(body), headers=as_of)
 

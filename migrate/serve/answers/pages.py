@@ -5,15 +5,20 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 from urllib.parse import urlencode
 
-from migrate.queries.json_values import json_bytes
+from formats import Format
+from formats.serde import BYTES
+from migrate.queries.json_values import as_json, json_bytes
+from migrate.queries.open.partition import Opened, Partition
+from migrate.queries.views.composite import decoded
 from migrate.serve.answers.keys import read_key
 from migrate.serve.context import Context
 from migrate.serve.handles import Resolved
-from migrate.serve.records import records_in
+from migrate.serve.records import check_kind, records_in, type_of
 from migrate.serve.web.problems import Problem
 from migrate.serve.web.wire import Answer, Header, Request, flag, whole_number
 
@@ -42,6 +47,34 @@ async def page(context: Context, request: Request) -> Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class _Serialized:
+    """A store partition whose keys are read as they are stored: a page goes on behind one, however it was spelled."""
+
+    partition: Partition
+
+    @property
+    def id(self) -> str:
+        return self.partition.id
+
+    @property
+    def number(self) -> int | None:
+        return self.partition.number
+
+    def opened(self) -> Opened:
+        return _with_bytes(self.partition.opened())
+
+    def recent(self) -> Opened:
+        return _with_bytes(self.partition.recent())
+
+    def check(self) -> None:
+        self.partition.check()
+
+
+def _with_bytes(opened: Opened) -> Opened:
+    return replace(opened, format=replace(opened.format, key_serde=BYTES))
+
+
+@dataclass(frozen=True, slots=True)
 class _Page:
     context: Context
     request: Request
@@ -57,7 +90,7 @@ class _Page:
         records: list[bytes] = []
         size, last = 0, place
         own = self.context.own(resolved, is_stale=flag(self.given, "stale"))
-        for number, key, record in self._records(resolved, own.views, place):
+        for number, key, record in self._records(resolved, own.views.keys(), place):
             if len(records) >= limit or size >= self.context.limits.answer_bytes:
                 return self._answer(records, last, resolved.generation, own.headers)
             records.append(json_bytes(record))
@@ -83,27 +116,26 @@ class _Page:
         return self._answer(records, following, generation, found.headers)
 
     def _records(
-        self, resolved: Resolved, views: list[Any], place: _Place
+        self, resolved: Resolved, numbers: AbstractSet[int | None], place: _Place
     ) -> Iterator[tuple[int, bytes, dict[str, object]]]:
         """(how many partitions lie before, serialized key, record) from a place on."""
-        serde = resolved.definition.key
-        low, high = (self._bound(resolved, name) for name in ("from", "to"))
+        check_kind(resolved.format, "key-value")
         is_reverse = flag(self.given, "reverse")
-        for number, view in enumerate(views):
-            if number < place.number:
-                continue
+        here = [each for each in resolved.partitions if each.number in numbers]
+        for number, partition in enumerate(here[place.number :], place.number):
+            known = partition.opened().format
+            low, high = (self._bound(resolved, known, name) for name in ("from", "to"))
             after = base64.b64decode(place.after) if place.after is not None and number == place.number else None
-            start, end = low, high
             if after is not None:
-                start, end = (low, serde.decode(after)) if is_reverse else (serde.decode(after), high)
-            for key, record in records_in(resolved.format, view, start, end, is_reverse=is_reverse):
-                found = serde.encode(key)
-                if found != after:
-                    yield number, found, record
+                low, high = (low, after) if is_reverse else (after, high)
+            view = type_of(known).view(resolved.name, [_Serialized(partition)], resolved.definition)
+            for key, record in records_in(known, view, low, high, is_reverse=is_reverse):
+                if key != after:
+                    yield number, key, record | {"key": as_json(decoded(known.key_serde, key, key))}
 
-    def _bound(self, resolved: Resolved, name: str) -> Any:  # noqa: ANN401 - the serde's type
+    def _bound(self, resolved: Resolved, known: Format, name: str) -> bytes | None:
         text = self.given.get(name)
-        return None if text is None else read_key(resolved.definition, text, self.given)
+        return None if text is None else known.key_serde.encode(read_key(resolved.definition, text, self.given))
 
     @property
     def _asked(self) -> str:

@@ -76,7 +76,7 @@ class Scan:
 
         def begun(resolved: Resolved) -> tuple[_Lines, bytes, tuple[Header, ...]]:
             own = context.own(resolved, is_stale=is_stale)
-            lines = _Lines(every_record(resolved.format, own.views))
+            lines = _Lines(every_record(resolved.format, own.views.values()))
             return lines, lines.pull(), own.headers
 
         with ExitStack() as slot:

@@ -1,0 +1,148 @@
+"""Streamed scans: their limits, clients that stop reading, and point queries beside them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from migrate.serve.web.limits import Limits
+from tests.serve.services import Asked, make_orders, orders_of, serving
+
+KEYS = [f"order-{number:06d}" for number in range(40_000)]
+RECORD = "x" * 1000
+_BUFFERS = 1 << 12
+"""A small receive buffer, so that what a stopped client does not read soon waits in the service."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """40 MB in one partition: more than the buffers of a connection hold."""
+    return make_orders(tmp_path_factory.mktemp("scans") / "app", 1, dict.fromkeys(KEYS, RECORD))
+
+
+@pytest.fixture
+def asked(folder: Path) -> Iterator[Asked]:
+    limits = Limits(scans=2, write_seconds=0.5, scan_seconds=5.0, idle_seconds=1.0)
+    with serving(orders_of(folder), limits=limits) as asked:
+        yield asked
+
+
+def _stopped(asked: Asked, path: str = "/stores/orders/all") -> socket.socket:
+    """A client that asks, and reads nothing."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFERS)
+    connection.connect(asked.address)
+    connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    return connection
+
+
+def _rest(connection: socket.socket) -> bytes:
+    """What still comes before the service closes the connection."""
+    connection.settimeout(5)
+    received = b""
+    with suppress(ConnectionResetError):
+        while piece := connection.recv(1 << 16):
+            received += piece
+    return received
+
+
+def _await(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def _rss_mib() -> int:
+    found = re.search(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
+    assert found is not None
+    return int(found[1]) // 1024
+
+
+def test_a_client_that_stops_reading_is_left_and_its_scan_ended(asked: Asked) -> None:
+    with _stopped(asked) as stopped:
+        _await(lambda: asked.metric("scans") == 1)
+        _await(lambda: asked.metric("scans") == 0, 5)
+        received = _rest(stopped)
+        assert b'"end"' not in received[-200:]
+        assert not received.endswith(b"0\r\n\r\n")
+
+
+def test_a_client_that_goes_away_ends_its_scan(asked: Asked) -> None:
+    with asked.client.stream("GET", asked.url + "/stores/orders/all") as answer:
+        next(answer.iter_lines())
+        assert asked.metric("scans") == 1
+    _await(lambda: asked.metric("scans") == 0)
+
+
+def test_a_client_of_one_large_page_that_stops_reading_is_left(asked: Asked) -> None:
+    with _stopped(asked, "/stores/orders/range?limit=7000") as stopped:
+        time.sleep(2.0)
+        head, _, body = _rest(stopped).partition(b"\r\n\r\n")
+        size = re.search(rb"content-length: (\d+)", head)
+        assert size is not None
+        assert len(body) < int(size[1])
+
+
+def test_scans_beyond_the_limit_are_to_come_again(asked: Asked) -> None:
+    with _stopped(asked), _stopped(asked):
+        _await(lambda: asked.metric("scans") == 2)
+        for path in ("/stores/orders/all", "/stores/orders/range"):
+            assert asked.problem(path, 503) == "2 scans are being read, which is the limit"
+        assert asked.found(f"/stores/orders/keys/{KEYS[7]}")["value"] == RECORD
+    _await(lambda: asked.metric("scans") == 0)
+    assert asked.get("/stores/orders/range").status_code == 200
+
+
+def test_a_scan_that_takes_too_long_says_so(folder: Path) -> None:
+    with serving(orders_of(folder), limits=Limits(scan_seconds=0.0)) as asked:
+        *records, last = asked.get("/stores/orders/all").text.splitlines()
+    assert 0 < len(records) < len(KEYS)
+    assert json.loads(last)["error"]["detail"] == "the scan took longer than 0 s"
+
+
+def test_a_page_ends_at_its_bytes_and_goes_on_by_its_cursor(folder: Path) -> None:
+    with serving(orders_of(folder), limits=Limits(answer_bytes=20_000)) as asked:
+        page = asked.found("/stores/orders/range?limit=10000")
+        count = len(page["records"])
+        assert 15 < count < 25
+        following = asked.found(f"/stores/orders/range?limit=10000&cursor={page['cursor']}")
+        assert following["records"][0]["key"] == KEYS[count]
+
+
+def test_memory_stays_flat_while_clients_are_slow(folder: Path) -> None:
+    """One of each five megabytes is read before the client stops: the rest must not wait in memory."""
+    with serving(orders_of(folder), limits=Limits(scans=8)) as asked:
+        asked.get("/stores/orders/all")
+        before = _rss_mib()
+        clients = [_stopped(asked) for _ in range(8)]
+        _await(lambda: asked.metric("scans") == 8)
+        time.sleep(1.0)
+        assert _rss_mib() - before < 60
+        for client in clients:
+            client.close()
+        _await(lambda: asked.metric("scans") == 0)
+
+
+def test_point_queries_beside_scans_are_answered_soon(folder: Path) -> None:
+    with serving(orders_of(folder), limits=Limits(scans=8)) as asked, ThreadPoolExecutor(2) as pool:
+        scans = [pool.submit(asked.get, "/stores/orders/all") for _ in range(2)]
+        _await(lambda: asked.metric("scans") > 0)
+        seconds: list[float] = []
+        while not all(scan.done() for scan in scans):
+            begun = time.perf_counter()
+            assert asked.found(f"/stores/orders/keys/{KEYS[len(seconds)]}")["key"] == KEYS[len(seconds)]
+            seconds.append(time.perf_counter() - begun)
+        assert len(seconds) > 5
+        assert sorted(seconds)[len(seconds) // 2] < 0.1 * max(1.0, os.getloadavg()[0])
+        for scan in scans:
+            assert json.loads(scan.result().text.splitlines()[-1]) == {"end": True, "records": len(KEYS)}
