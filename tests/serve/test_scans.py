@@ -78,9 +78,8 @@ def test_a_client_that_stops_reading_is_left_and_its_scan_ended(asked: Asked) ->
 
 
 def test_a_client_that_goes_away_ends_its_scan(asked: Asked) -> None:
-    with asked.client.stream("GET", asked.url + "/stores/orders/all") as answer:
-        next(answer.iter_lines())
-        assert asked.metric("scans") == 1
+    with _stopped(asked):
+        _await(lambda: asked.metric("scans") == 1)
     _await(lambda: asked.metric("scans") == 0)
 
 

@@ -31,7 +31,8 @@ def made(tmp_path: Path) -> Callable[[str], Path]:
     def unpack(name: str) -> Path:
         with tarfile.open(STORES) as archive:
             members = [file for file in archive if file.name.split("/")[1:2] in ([name], [f"{name}-sst"])]
-            archive.extractall(tmp_path, members, filter="data")
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 and newer
+            archive.extractall(tmp_path, members)
         return tmp_path / "stores" / name
 
     return unpack
