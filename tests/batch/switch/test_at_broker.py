@@ -18,7 +18,7 @@ from migrate.batch.changelog.write import transactional_id
 from migrate.batch.ledger.table import Ledger, read_ledger
 from migrate.batch.switch.removal import removed_by_abandon, removed_by_finalize
 from migrate.errors import ChangelogFailedError, ExitCode
-from migrate.kafka import claims, cluster
+from migrate.kafka import claims, client
 from migrate.model.changelog.written import Part
 from migrate.model.events import BROKER_EVENTS, SWITCH_EVENTS, Event
 from migrate.model.ledger_row import Step
@@ -167,7 +167,7 @@ def test_a_switch_that_lost_its_broker_is_half_done_and_finished_by_a_rerun(
     make: Make, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = make().begin()
-    for module in (cluster, claims):
+    for module in (client, claims):
         monkeypatch.setattr(module, "REQUEST_SECONDS", 1)
 
     _without_broker(broker, app, cutover, "cutover.shelved", "the cut-over is half done, so start no version")
