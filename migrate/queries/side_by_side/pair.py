@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from heapq import merge
 from operator import itemgetter
 
 from formats import Format
-from migrate.queries.open.partition import Opened, OpenSegment, Partition
+from migrate.queries.open.partition import Opened, Partition
+from migrate.queries.views.composite import records
 
 Entry = tuple[bytes, bytes]
-_PULL = 64
 
 
 class Pair:
@@ -75,10 +74,4 @@ def _value(opened: Opened | None, key: bytes) -> bytes | None:
 def _scan(opened: Opened | None, start: bytes | None, end: bytes | None) -> Iterator[Entry]:
     """The entries of all segments in one order of keys."""
     segments = () if opened is None else opened.segments
-    return merge(*(_pulled(each, start, end) for each in segments), key=itemgetter(0))
-
-
-def _pulled(segment: OpenSegment, start: bytes | None, end: bytes | None) -> Iterator[Entry]:
-    with closing(segment.entries.scan(start, end)) as source:
-        while records := source.pull(_PULL):
-            yield from records
+    return merge(*(records(each.entries.scan(start, end)) for each in segments), key=itemgetter(0))

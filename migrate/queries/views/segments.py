@@ -15,7 +15,7 @@ SessionKeySchema, OrderedBytes.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from struct import Struct
 from weakref import WeakKeyDictionary
@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary
 from formats.errors import TruncatedEntryError
 from migrate.queries.definition import StoreDefinition
 from migrate.queries.open.partition import Entries, Opened, OpenSegment
-from migrate.queries.views.composite import records, undecodable
+from migrate.queries.views.composite import Part, records, undecodable
 from migrate.stores.records import Record
 from migrate.systems import get_system
 
@@ -110,10 +110,20 @@ def found_in(opened: Opened, asked: Asked, *, backward: bool = False) -> Generat
                 yield record
 
 
-def stored_value(opened: Opened, stored: bytes, time: int) -> bytes | None:
-    """The value of a stored key in the segment of its time, or None."""
-    at = bisect_right(opened.segments, time, key=_start)
-    return opened.segments[at - 1].entries.get(stored) if at else None
+def value_at(parts: Iterable[Part], definition: StoreDefinition, stored: Callable[[Part], bytes], time: int) -> object:
+    """The decoded value of a key and time in the first store partition that has it, or None where it has expired.
+
+    `stored`: the stored key in a store partition.
+    """
+    for part in parts:
+        opened = part.partition.opened()
+        key = stored(part)
+        at = 0 if time < oldest_kept(opened, definition) else bisect_right(opened.segments, time, key=_start)
+        value = opened.segments[at - 1].entries.get(key) if at else None
+        part.partition.check()
+        if value is not None:
+            return part.decode(key, value)
+    return None
 
 
 def _searched(segments: tuple[OpenSegment, ...], asked: Asked) -> list[OpenSegment]:

@@ -16,7 +16,7 @@ from formats.layout import WINDOW_END, WINDOW_START
 from migrate.queries.open.partition import Opened
 from migrate.queries.views.composite import Composite, Part, QueryIterator, key_decoder
 from migrate.queries.views.results import TimeWindow, Windowed
-from migrate.queries.views.segments import MAX_TIME, Asked, found_in, oldest_kept, stored_value
+from migrate.queries.views.segments import MAX_TIME, Asked, found_in, oldest_kept, value_at
 from migrate.queries.views.window import WindowedValue
 
 _SAME: Any = ...
@@ -28,15 +28,11 @@ class SessionView(Composite):
 
     def fetch_session(self, key: Any, start: int, end: int) -> Any:  # noqa: ANN401 - of the serdes
         """The value of the session with these times, or None."""
-        for part in self._parts:
-            opened = part.partition.opened()
-            stored = SESSION_KEY.pack(part.format.key_serde.encode(key), {WINDOW_START: start, WINDOW_END: end})
-            expired = end < oldest_kept(opened, self.definition)
-            value = None if expired else stored_value(opened, stored, end)
-            part.partition.check()
-            if value is not None:
-                return part.decode(stored, value)
-        return None
+
+        def stored(part: Part) -> bytes:
+            return SESSION_KEY.pack(part.format.key_serde.encode(key), {WINDOW_START: start, WINDOW_END: end})
+
+        return value_at(self._parts, self.definition, stored, end)
 
     def fetch(self, key_from: Any, key_to: Any = _SAME) -> QueryIterator[WindowedValue]:  # noqa: ANN401
         """The sessions of a key, or of a range of keys, both included; None: unbounded."""

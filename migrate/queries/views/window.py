@@ -15,7 +15,7 @@ from formats.layout import WINDOW_START
 from migrate.queries.open.partition import Opened
 from migrate.queries.views.composite import Composite, Part, QueryIterator, Search, key_decoder
 from migrate.queries.views.results import TimeWindow, Windowed
-from migrate.queries.views.segments import MAX_TIME, Asked, found_in, oldest_kept, stored_value
+from migrate.queries.views.segments import MAX_TIME, Asked, found_in, oldest_kept, value_at
 from migrate.stores.records import Record
 
 
@@ -90,15 +90,10 @@ class WindowView(Composite):
         return self._of_keys(None, None, time_from, time_to, backward=True)
 
     def _one(self, key: object, time: int) -> object:
-        for part in self._parts:
-            opened = part.partition.opened()
-            stored = WINDOW_KEY.pack(part.format.key_serde.encode(key), {WINDOW_START: time})
-            expired = time < oldest_kept(opened, self.definition)
-            value = None if expired else stored_value(opened, stored, time)
-            part.partition.check()
-            if value is not None:
-                return part.decode(stored, value)
-        return None
+        def stored(part: Part) -> bytes:
+            return WINDOW_KEY.pack(part.format.key_serde.encode(key), {WINDOW_START: time})
+
+        return value_at(self._parts, self.definition, stored, time)
 
     def _of_key(self, key: object, time_from: int, time_to: int, *, backward: bool) -> QueryIterator[WindowValue]:
         def ask(part: Part) -> Search[WindowValue]:
