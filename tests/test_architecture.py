@@ -15,7 +15,7 @@ import migrate
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("formats", "migrate", "jobs")
-MODULE_LINES = 350
+MODULE_LINES = 500
 FUNCTION_LINES = 40
 VAGUE = re.compile(r"(Manager|Helper|Util|Utils|Processor)$")
 CALLERS_OF_ROCKSDICT = [f"migrate/stores/rocksdb/{name}.py" for name in ("database", "live", "scan", "writing")]

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 MIGRATE = ROOT / "migrate"
-MODULES_OF_A_ROOM = 13
+MODULES_OF_A_ROOM = 18
 ENTRIES_AT_THE_TOP = 16
 
 # From bottom to top: a room imports rooms of lower rows only. `formats` lies below all of them.
