@@ -42,7 +42,7 @@ _BY_BYTECODE_HINT = (
     "identified functions by their bytecode, and does not recognize one that has a set in it: if it did not change, "
     "start again: stateferry abandon SPEC removes our files, and nothing else"
 )
-_CAME_LATER = {"version", "retention_ms", "segment_ms", "value", "key"}
+_CAME_LATER = {"version", "retention_ms", "segment_ms", "value", "key", "leave_out"}
 
 
 def migration_identity(
@@ -100,7 +100,7 @@ def spec_identity(spec: Spec, ref: ConversionRef, known: Mapping[str, str] | Non
 def common_identity(spec: Spec, ref: ConversionRef) -> str:
     """A digest of the spec that is the same on every host of the application, wherever its stores are."""
     sections = {
-        "[source]": stable_json(spec.source, exclude={"path"}),
+        "[source]": stable_json(spec.source, exclude={"path", "leave_out"}),
         "[target]": stable_json(spec.target, exclude={"path"}),
     }
     return migration_id({**spec_identity(spec, ref), **sections})
@@ -126,7 +126,7 @@ def _is_by_bytecode(known: Mapping[str, str]) -> bool:
 
 def stable_json(section: BaseModel, exclude: set[str] | None = None) -> str:
     """A section of the spec as JSON, without unset keys that earlier releases did not have: it stays the same."""
-    absent = {name for name in _CAME_LATER if getattr(section, name, None) is None}
+    absent = {name for name in _CAME_LATER if getattr(section, name, None) in (None, ())}
     if isinstance(section, TargetSection) and not section.store_names:
         absent |= {"store", "stores"}
     return section.model_dump_json(exclude=(exclude or set()) | absent)

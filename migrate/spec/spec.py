@@ -94,6 +94,8 @@ class SourceSection(_Section):
     store: str | None = None
     """The store's name; without it and `stores`, `path` is one RocksDB directory."""
     stores: tuple[str, ...] = ()
+    leave_out: tuple[str, ...] = ()
+    """Task directories that were left behind when sub-topologies were renumbered: their stores are not migrated."""
     retention_ms: Milliseconds | None = None
     """The retention that a windowed or session store's segments were made with."""
     segment_ms: Milliseconds | None = None
@@ -102,6 +104,8 @@ class SourceSection(_Section):
     @model_validator(mode="after")
     def _one_way_to_name_stores(self) -> SourceSection:
         check_names(self.store, self.stores)
+        if self.leave_out and not self.store_names:
+            raise ValueError("`leave_out` names task directories, and without a store `path` is one RocksDB directory")
         return self
 
     @property

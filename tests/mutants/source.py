@@ -69,4 +69,20 @@ SOURCE: tuple[Mutant, ...] = (
         new="if self._compiled is not None:",
         tests=("test_toy_system::test_a_new_directory_is_published",),
     ),
+    Mutant(
+        name="task-left-behind-migrated-too",
+        claim="I6",
+        definition="check_tasks",
+        old="if len(each) > 1",
+        new="if not each",
+        tests=("test_two_directories_of_one_changelog_partition_are_refused",),
+    ),
+    Mutant(
+        name="left-out-tasks-migrated",
+        claim="I6",
+        definition="find_partitions",
+        old="if each.task not in left_out",
+        new="if each.task",
+        tests=("test_what_is_left_out_is_not_touched_by_any_verb",),
+    ),
 )

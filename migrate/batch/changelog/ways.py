@@ -32,7 +32,7 @@ def changelogs(spec: Spec, source: Source | None = None) -> tuple[Changelog, ...
 def positions(spec: Spec, source: Source | None = None) -> dict[str, int | None]:
     """By store partition, the offset of the next record that its owner would apply; None: nothing states it."""
     stores = recorded_snapshot(spec) if source is None else source
-    return {partition.id: _position(stores, partition) for partition in stores.partitions}
+    return {partition.id: stores.position(partition) for partition in stores.partitions}
 
 
 def reached(spec: Spec, rows: Iterable[Row], source: Source | None = None) -> dict[str, int | None]:
@@ -44,11 +44,6 @@ def last_tails(rows: Iterable[Row]) -> dict[str, Tail]:
     """By store partition, the last tail that was laid over the new store."""
     tails = (read_detail(row, Tail, "a tail") for row in rows if row.step is Step.TAIL)
     return {tail.store_partition: tail for tail in tails}
-
-
-def _position(source: Source, partition: StorePartition) -> int | None:
-    lines = source.changelog_lines(partition)
-    return source.system.next_record(lines[0][2]) if lines else None
 
 
 def _changelog(spec: Spec, source: Source, partition: StorePartition) -> Changelog:

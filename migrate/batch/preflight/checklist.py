@@ -37,6 +37,7 @@ from migrate.batch.run_lock import another_run, is_run_at_work
 from migrate.batch.source.reading import read_store
 from migrate.batch.source.snapshot import has_snapshot, is_snapshot_current, open_source
 from migrate.batch.source.source import Source, find_source
+from migrate.batch.source.tasks import check_tasks
 from migrate.batch.status.next_step import may_catch_up
 from migrate.errors import DamagedLedgerError, MigrationError, RefusedError, StoreLockedError
 from migrate.model.plan import DatabasePlan, Plan
@@ -212,6 +213,7 @@ class Preflight:
             Check("source.found", "the old store is there", self._found),
             Check("source.stopped", "the application is stopped", self._stopped, found),
             Check("source.files", "every file is there and can be read", self._files, found),
+            Check("source.tasks", "each changelog partition has one task directory", self._tasks, files),
             Check("source.comparator", "keys are in RocksDB's bytewise order", self._options(check_comparator), files),
             Check("source.merge-operator", "no merge operator", self._options(check_merge_operator), files),
             Check("source.tables", "this RocksDB can read and write its tables", self._tables, files),
@@ -290,6 +292,9 @@ class Preflight:
 
     def _files(self) -> None:
         self.source.check_files()
+
+    def _tasks(self) -> str | Doubt:
+        return check_tasks(self._spec, self.source)
 
     def _options(self, check: OptionsCheck) -> Callable[[], None]:
         return lambda: self.source.check_options([check])

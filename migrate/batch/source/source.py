@@ -5,11 +5,12 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from formats import Format
+from migrate.errors import RefusedError
 from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
 from migrate.spec.spec import Spec
 from migrate.stores.cursor_file import check_not_half_converged
@@ -60,6 +61,11 @@ class Source:
         newest_first = reversed(self.directories(partition).values())
         return self.stated_positions(partition).lines or self.system.positions_within(newest_first).lines
 
+    def position(self, partition: StorePartition) -> int | None:
+        """The offset of the next changelog record that its owner would apply; None: nothing states it."""
+        lines = self.changelog_lines(partition)
+        return self.system.next_record(lines[0][2]) if lines else None
+
     def snapshot_mode(self, partition: StorePartition, mode: str) -> str:
         """How a snapshot takes its files: as [run] snapshot says, unless they were unpacked."""
         return mode if self.archive(partition) is None else "unpacked"
@@ -93,7 +99,7 @@ class Source:
 def find_source(spec: Spec) -> Source:
     """Discover the source's store partitions. Raises RefusedError, which lists what is there."""
     system = source_system(spec)
-    partitions = system.find(spec.source_path, spec.source.store_names, is_segmented=spec.source_format.is_segmented)
+    partitions, _ = find_partitions(spec)
     for partition in partitions:
         system.segments(spec.source_path, partition)  # raises for a foreign name
         for name, directory in partition.directories(spec.source_path).items() if partition.has_segments else ():
@@ -102,6 +108,25 @@ def find_source(spec: Spec) -> Source:
     archives = {archive: each for each in partitions if (archive := system.archive(spec.source_path, each)) is not None}
     unpacked = _Unpacked(archives, system) if archives else None
     return Source(spec.source_path, spec.source_format, system, tuple(partitions), unpacked=unpacked)
+
+
+def find_partitions(
+    spec: Spec, stores: Sequence[str] | None = None
+) -> tuple[list[StorePartition], list[StorePartition]]:
+    """The source's store partitions, and those that `[source] leave_out` leaves out. Raises RefusedError.
+
+    `stores`: only those of these stores.
+    """
+    names, left_out = spec.source.store_names if stores is None else stores, spec.source.leave_out
+    found = source_system(spec).find(spec.source_path, names, is_segmented=spec.source_format.is_segmented)
+    kept = [each for each in found if each.task not in left_out]
+    if gone := {each.store for each in found} - {each.store for each in kept}:
+        raise RefusedError(
+            f"[source] leave_out leaves no task directory of the store {min(gone)!r}",
+            hint=f"name only those that the application no longer uses; there are: "
+            f"{', '.join(dict.fromkeys(each.task for each in found))}",
+        )
+    return kept, [each for each in found if each.task in left_out]
 
 
 def source_system(spec: Spec) -> System:

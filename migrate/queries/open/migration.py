@@ -13,7 +13,7 @@ from typing import Literal
 
 from formats.serde import BYTES, Serde
 from migrate.batch.ledger.standing import Standing, StandingReader
-from migrate.batch.source.source import source_system, target_system
+from migrate.batch.source.source import find_partitions, source_system, target_system
 from migrate.batch.switch.places import MovedIn, Places
 from migrate.errors import RefusedError, StoreNotReadyError, UnknownStateStoreError
 from migrate.model.journal import HALF_DONE
@@ -100,13 +100,8 @@ class MigrationStores:
         planned = () if standing.plan is None else standing.plan.store_partitions
         known = {each.id: each for each in planned if each.store == old_name}
         if self._side == "live" or not known:
-            spec = self._spec
             try:
-                found = source_system(spec).find(
-                    spec.source_path,
-                    [old_name] if spec.source.store_names else [],
-                    is_segmented=spec.source_format.is_segmented,
-                )
+                found, _ = find_partitions(self._spec, [old_name] if self._spec.source.store_names else [])
             except RefusedError as error:
                 if not known:
                     raise UnknownStateStoreError(error.message, hint=error.hint) from error
