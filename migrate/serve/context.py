@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -12,13 +13,35 @@ from migrate.queries.definition import StoreDefinition
 from migrate.queries.routing.hosts import HostInfo
 from migrate.queries.routing.metadata import KeyQueryMetadata, Router
 from migrate.queries.stores import QueryableStores
-from migrate.serve.forwarding import FORWARDED, Forwarder
+from migrate.serve.forwarding import FORWARDED, PARTITIONS, Forwarder
 from migrate.serve.handles import Handle, Resolved
 from migrate.serve.web.cursors import Cursors
 from migrate.serve.web.limits import Limits
 from migrate.serve.web.metrics import Metrics
 from migrate.serve.web.problems import Problem
 from migrate.serve.web.wire import Header, Request
+
+
+class Placed(NamedTuple):
+    """The partitions of a store that a list is made of."""
+
+    own: frozenset[int] | None
+    """On this host; None: all that it has."""
+    others: Mapping[HostInfo, str] = {}
+    """What is expected of each other host, in this order, as `listed` writes it."""
+    asked_by: str | None = None
+    """The host that expects just `own`; None: a client asks."""
+
+    @property
+    def text(self) -> str:
+        """A short text that differs wherever the partitions are placed in another way."""
+        hosts = {str(host): numbers for host, numbers in self.others.items()}
+        return hashlib.sha256(f"{listed(self.own)} {hosts}".encode()).hexdigest()[:16]
+
+
+def listed(partitions: frozenset[int] | None) -> str:
+    """Partitions as the hosts name them to each other."""
+    return "" if partitions is None else ",".join(map(str, sorted(partitions)))
 
 
 class Own(NamedTuple):
@@ -98,22 +121,32 @@ class Context:
             raise Problem(508, f"this host has forwarded the request to itself: {what}", hint=_SAME_HOSTS)
         raise Problem(421, f"{what}, and {sender} has forwarded the request already", hint=_SAME_HOSTS)
 
-    def others(self, store: str, request: Request) -> tuple[HostInfo, ...]:
-        """The other hosts of a store, whose own records follow those of this one."""
-        if self.router is None or self.me is None or request.header(FORWARDED) is not None:
-            return ()
-        return tuple(host for host in self.router.hosts(store) if host != self.me)
+    def placed(self, store: str, request: Request) -> Placed:
+        """Where a list of a store is read: each partition once, by one reading of the hosts.
 
-    def own(self, resolved: Resolved, *, is_stale: bool) -> Own:
-        """What this host answers scans of a store from. Raises Problem, or StoreNotReadyError for a store in use."""
+        Raises Problem where a partition is on no known host, or another host expects other partitions of this one.
+        """
         try:
-            wanted = None if self.router is None else self.router.active_partitions(resolved.name)
+            every = {} if self.router is None else dict(self.router.active_by_host(store))
         except RefusedError as error:
             raise Problem(503, error.message, hint=error.hint, error=type(error).__name__) from error
-        views = resolved.views(wanted)
+        own = None if self.router is None else every.pop(self.me, frozenset())
+        sender, expected = request.header(FORWARDED), request.header(PARTITIONS)
+        if sender is None:
+            return Placed(own, {host: listed(each) for host, each in every.items() if host is not None})
+        if own is None or expected != listed(own):
+            has = "does not know which it has active" if own is None else f"has {listed(own) or 'none'} active"
+            what = f"this host is asked for the partitions {expected} of the store {store!r} and {has}"
+            self.check_not_forwarded(request, what)
+        return Placed(own, asked_by=sender)
+
+    def own(self, resolved: Resolved, placed: Placed, *, is_stale: bool) -> Own:
+        """What this host answers scans of a store from. Raises Problem, or StoreNotReadyError for a store in use."""
+        views = resolved.views(placed.own)
         as_of = [opened.as_of_ms for number in views for opened in resolved.openings(number)]
         known = min((each for each in as_of if each is not None), default=None)
-        return Own(views, self.as_of(resolved, known, is_stale=is_stale))
+        confirmed = () if placed.asked_by is None else ((PARTITIONS, listed(placed.own).encode()),)
+        return Own(views, (*self.as_of(resolved, known, is_stale=is_stale), *confirmed))
 
     def as_of(self, resolved: Resolved, written_at: int | None, *, is_stale: bool) -> tuple[Header, ...]:
         """The header for an answer from what was written until then; None: from all there is.
@@ -136,4 +169,4 @@ class Context:
 
 
 _NOT_KNOWN = "retry once the application's group is stable; or list the hosts: --hosts"
-_SAME_HOSTS = "give every host the same list of hosts"
+_SAME_HOSTS = "give every host the same list of hosts; while they change, retry with backoff"

@@ -16,6 +16,8 @@ from migrate.serve.web.wire import Answer, Request
 
 FORWARDED = b"x-stateferry-forwarded"
 """Names the host that forwards a request."""
+PARTITIONS = b"x-stateferry-partitions"
+"""The partitions that it expects of the other one in a list, and those that the other one's list is made of."""
 _KEPT = (b"etag", b"cache-control", b"retry-after", b"x-stateferry-as-of")
 _NOT_ANSWERED = (421, 503)
 """Of a host that another one may stand in for."""
@@ -35,10 +37,13 @@ class Forwarder:
         for client in self._clients.values():
             await client.aclose()
 
-    async def ask(self, hosts: Sequence[HostInfo], request: Request) -> Answer:
-        """The answer of the first host that gives one, each but the last soon. Raises Problem where none does."""
+    async def ask(self, hosts: Sequence[HostInfo], request: Request, partitions: str | None = None) -> Answer:
+        """The answer of the first host that gives one, each but the last soon; to a list, from just these partitions.
+
+        Raises Problem where none does.
+        """
         condition = request.header(b"if-none-match")
-        headers = {"if-none-match": condition} if condition else {}
+        headers = ({"if-none-match": condition} if condition else {}) | _expecting(partitions)
         silent = []
         for host in hosts:
             is_last = host == hosts[-1]
@@ -53,20 +58,23 @@ class Forwarder:
             if found.status_code in (401, 403):
                 raise _refused(host, found.status_code, found.content)
             if is_last or found.status_code not in _NOT_ANSWERED:
+                _check_made_of(partitions, host, found)
                 return _passed_on(found)
             silent.append(f"{host} ({found.status_code})")
         raise _silent(", ".join(silent))
 
-    async def lines(self, host: HostInfo, request: Request) -> AsyncGenerator[tuple[bytes, int], None]:
-        """The records of a host's own scan: (whole lines, 0) each time, and at last (b"", how many there were).
+    async def lines(self, host: HostInfo, request: Request, partitions: str) -> AsyncGenerator[tuple[bytes, int], None]:
+        """The records of a host's scan of these partitions: (whole lines, 0) each time, and at last (b"", how many).
 
-        Raises Problem where the host does not answer, or its scan does not come to its end.
+        Raises Problem where the host does not answer, has others active, or does not come to the end of its scan.
         """
         held = b""  # up to one line, for the last one is no record
         try:
-            async with self._client(host).stream("GET", _url(host, request)) as found:
+            headers = _expecting(partitions)
+            async with self._client(host).stream("GET", _url(host, request), headers=headers) as found:
                 if found.status_code != 200:
                     raise _refused(host, found.status_code, await found.aread())
+                _check_made_of(partitions, host, found)
                 async for piece in found.aiter_bytes():
                     held += piece
                     end = held.rfind(b"\n", 0, held.rfind(b"\n")) + 1
@@ -92,6 +100,16 @@ class Forwarder:
 
     def _timeout(self, seconds: float) -> httpx.Timeout:
         return httpx.Timeout(seconds, connect=self._limits.connect_seconds, pool=self._limits.connect_seconds)
+
+
+def _expecting(partitions: str | None) -> dict[str, str]:
+    return {} if partitions is None else {PARTITIONS.decode(): partitions}
+
+
+def _check_made_of(partitions: str | None, host: HostInfo, found: httpx.Response) -> None:
+    if partitions is not None and found.status_code == 200 and found.headers.get(PARTITIONS.decode()) != partitions:
+        what = f"{host} does not confirm that its list is made of the partitions {partitions}"
+        raise Problem(421, what, hint="run one version of Stateferry on all hosts")
 
 
 def _passed_on(found: httpx.Response) -> Answer:

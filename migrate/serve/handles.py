@@ -59,7 +59,7 @@ class Resolved:
 
     def views(self, wanted: frozenset[int] | None) -> dict[int | None, Any]:
         """The view of each partition here that is wanted; None: of all. Raises Problem where one is not here."""
-        if wanted is None or None in self.by_number:
+        if wanted is None or (wanted and None in self.by_number):
             return self.by_number
         return {number: self.view(number) for number in sorted(wanted)}
 

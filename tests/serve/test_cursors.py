@@ -14,13 +14,13 @@ PLACE = ["", 1, "YQ=="]
 
 def test_a_cursor_leads_back_to_its_place() -> None:
     cursors = Cursors()
-    assert cursors.unseal(cursors.seal("orders", 3, PLACE), "orders", 3) == PLACE
+    assert cursors.unseal(cursors.seal("orders", "3", PLACE), "orders", "3") == PLACE
 
 
 def test_a_cursor_of_a_replaced_store_is_a_conflict() -> None:
     cursors = Cursors()
     with pytest.raises(Problem, match="replaced since") as caught:
-        cursors.unseal(cursors.seal("orders", 3, PLACE), "orders", 4)
+        cursors.unseal(cursors.seal("orders", "3", PLACE), "orders", "4")
     assert caught.value.status == 409
 
 
@@ -30,14 +30,14 @@ def test_a_text_that_is_no_cursor_is_refused(spoilt: str) -> None:
 
 
 def test_a_cursor_of_another_store_or_process_is_refused() -> None:
-    _refused(Cursors(), Cursors().seal("orders", 0, PLACE))
+    _refused(Cursors(), Cursors().seal("orders", "0", PLACE))
     cursors = Cursors()
-    _refused(cursors, cursors.seal("customers", 0, PLACE))
+    _refused(cursors, cursors.seal("customers", "0", PLACE))
 
 
 def test_each_bit_of_a_cursor_counts() -> None:
     cursors = Cursors()
-    sealed = base64.urlsafe_b64decode(cursors.seal("orders", 0, "abc") + "==")
+    sealed = base64.urlsafe_b64decode(cursors.seal("orders", "0", "abc") + "==")
     for bit in range(len(sealed) * 8):
         changed = bytearray(sealed)
         changed[bit // 8] ^= 1 << bit % 8
@@ -46,5 +46,5 @@ def test_each_bit_of_a_cursor_counts() -> None:
 
 def _refused(cursors: Cursors, cursor: str) -> None:
     with pytest.raises(Problem, match="none of this query") as caught:
-        cursors.unseal(cursor, "orders", 0)
+        cursors.unseal(cursor, "orders", "0")
     assert caught.value.status == 400

@@ -50,7 +50,8 @@ def test_services_find_each_other_and_follow_the_application(broker: Broker, tmp
         served(program.folder, addresses[0], *options) as first,
         served(other.folder, addresses[1], *options) as second,
     ):
-        _await_hosts(first, set(addresses), keys)
+        for each in (first, second):  # both, for their lists of hosts have to be the same
+            _await_hosts(each, set(addresses), keys)
         _check_all(first, keys, is_running=True)
         _check_all(second, keys, is_running=True)
         apps[1].stop()

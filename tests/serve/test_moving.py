@@ -51,7 +51,7 @@ def test_a_cursor_of_before_an_exchange_is_a_conflict(folder: Path, asked: Asked
     cursor = asked.found("/stores/orders/range?limit=10")["cursor"]
     _exchange(folder)
     sentence = asked.problem(f"/stores/orders/range?limit=10&cursor={cursor}", 409)
-    assert sentence == "the store was replaced since this cursor was made"
+    assert sentence.startswith("the store was replaced since this cursor was made")
     assert asked.found("/stores/orders/range?limit=1")["records"][0]["value"] == "new value 0"
 
 

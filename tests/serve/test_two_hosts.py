@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
 import pytest
 
+from migrate.queries.routing.hosts import HostInfo, StatedHosts, stated_hosts
+from migrate.queries.routing.metadata import KeyRouter
 from tests.serve.processes import (
     COMMAND,
     OF_ORDERS,
@@ -25,7 +29,7 @@ from tests.serve.processes import (
     partition_of,
     served,
 )
-from tests.serve.services import ORDERS
+from tests.serve.services import ORDERS, orders_of, serving
 
 COPY = "a copy of "
 """The values of standbys begin so."""
@@ -195,6 +199,99 @@ def test_a_request_is_forwarded_once(folder: Path) -> None:
         said = asked.problem(_path(key), 421)
         assert said == f"partition 3 is at {first}, not here at {second}, and {first} has forwarded the request already"
         assert "partition 2 of the store 'orders' is not on this host" in asked.problem("/stores/orders/all", 421)
+
+
+@pytest.mark.parametrize(
+    "of_second",
+    [
+        pytest.param(("{first}=0,1,2", "{second}=3"), id="a-partition-of-nobody"),
+        pytest.param(("{first}=0", "{second}=1,2,3"), id="a-partition-twice"),
+        pytest.param((), id="a-host-without-a-list"),
+    ],
+)
+def test_a_list_of_hosts_that_know_different_hosts_is_not_whole(folder: Path, of_second: tuple[str, ...]) -> None:
+    first, second = free_addresses(2)
+    make_host(folder / "more", {1: "", 2: "", 3: ""})
+    count = ("--partitions", str(PARTITIONS))
+    peers = [part for text in of_second for part in ("--peer", text.format(first=first, second=second))]
+    of_first = ("--peer", f"{first}=0,1", "--peer", f"{second}=2,3")
+    with (
+        served(folder / "first", first, *OF_ORDERS, *of_first, *count) as asked,
+        served(folder / "more", second, *OF_ORDERS, *peers, *(count if peers else ())),
+    ):
+        *records, last = map(json.loads, asked.get("/stores/orders/all").text.splitlines())
+        assert last["error"]["status"] == 421, last
+        assert f"{second}: this host is asked for the partitions 2,3 of the store 'orders'" in last["error"]["detail"]
+        assert sorted(each["key"] for each in records) == sorted(_keys(0, 1))
+        assert "asked for the partitions 2,3" in asked.problem(
+            f"/stores/orders/range?limit=1000&cursor={_cursor(asked)}", 421
+        )
+
+
+def test_a_list_of_a_host_that_does_not_say_what_it_is_made_of_is_refused(folder: Path) -> None:
+    """As one would that takes no notice of what is expected of it."""
+    (address,) = free_addresses(1)
+    with _deaf_host() as deaf:
+        peers = ("--peer", f"{address}=0,1", "--peer", f"{deaf}=2,3", "--partitions", str(PARTITIONS))
+        with served(folder / "first", address, *OF_ORDERS, *peers) as asked:
+            *records, last = map(json.loads, asked.get("/stores/orders/all").text.splitlines())
+            assert len(records) == len(_keys(0, 1))
+            assert "does not confirm that its list is made of the partitions 2,3" in last["error"]["detail"]
+            said = asked.problem(f"/stores/orders/range?limit=1000&cursor={_cursor(asked)}", 421)
+            assert "does not confirm" in said
+
+
+@contextmanager
+def _deaf_host() -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            is_page = "/range" in self.path
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"records":[],"cursor":null}' if is_page else b'{"end":true,"records":0}\n')
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_pages_do_not_go_on_once_partitions_went_to_another_host(folder: Path) -> None:
+    known: list[StatedHosts] = []
+
+    def router(here: HostInfo) -> KeyRouter:
+        known.append(stated_hosts([f"{here}=0,1", "127.0.0.1:1=2,3"]))
+        return KeyRouter({"orders": PARTITIONS}, lambda: known[-1], here)
+
+    with serving(orders_of(folder / "first"), router=router) as asked:
+        cursor = asked.found("/stores/orders/range?limit=1")["cursor"]
+        path = f"/stores/orders/range?limit=1&cursor={cursor}"
+        assert asked.found(path)["records"]
+        known.append(stated_hosts([f"{asked.url.removeprefix('http://')}=0", "127.0.0.1:1=1-3"]))
+        assert "its partitions went to other hosts" in asked.problem(path, 409)
+
+
+def test_a_copy_whose_number_is_not_known_is_no_part_of_a_list(folder: Path) -> None:
+    copy = folder / "third/0_1/rocksdb/orders"
+    hosts = stated_hosts(["127.0.0.1:1=0-3"])
+    with serving(orders_of(copy), router=lambda here: KeyRouter({"orders": PARTITIONS}, lambda: hosts, here)) as asked:
+        assert asked.found("/stores/orders/range?limit=1")["records"] == []
+
+
+def test_a_list_of_a_host_that_knows_no_other_is_refused_unless_all_is_there(folder: Path) -> None:
+    (address,) = free_addresses(1)
+    with served(folder / "first", address, *OF_ORDERS, "--partitions", str(PARTITIONS)) as asked:
+        for path in ("all", "range"):
+            assert "partition 2 of the store 'orders' is not on this host" in asked.problem(
+                f"/stores/orders/{path}", 421
+            )
 
 
 def test_a_host_that_takes_itself_for_another_forwards_once(folder: Path) -> None:

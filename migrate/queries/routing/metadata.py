@@ -40,12 +40,8 @@ class Router(Protocol):
         """Where a serialized key is. Raises RefusedError where the number of partitions is not known."""
         ...
 
-    def hosts(self, store: str) -> tuple[HostInfo, ...]:
-        """Every host that has an active partition of the store, in a fixed order."""
-        ...
-
-    def active_partitions(self, store: str) -> frozenset[int] | None:
-        """The partitions of the store that are active on this host; None: all that it has.
+    def active_by_host(self, store: str) -> Mapping[HostInfo | None, frozenset[int]]:
+        """The active partitions of each host, each partition once; all with `me` where no hosts are known.
 
         Raises RefusedError where a partition is on no host that is known.
         """
@@ -77,16 +73,24 @@ class KeyRouter:
 
         Raises RefusedError where a partition is on no host that is known.
         """
+        return None if self.me is None else self.active_by_host(store).get(self.me, frozenset())
+
+    def active_by_host(self, store: str) -> Mapping[HostInfo | None, frozenset[int]]:
+        """The active partitions of each host, each partition once; all with `me` where no hosts are known.
+
+        Raises RefusedError where a partition is on no host that is known.
+        """
+        numbers = range(self._count(store))
         if self.me is None:
-            return None
+            return {None: frozenset(numbers)}
         placement = self.placement()
-        active = [placement.active(store, number) for number in range(self._count(store))]
+        active = [placement.active(store, number) for number in numbers]
         if None in active:
             raise RefusedError(
                 f"no host is known that has partition {active.index(None)} of the store {store!r} active",
                 hint="list it in the hosts; or wait until the application's group is stable",
             )
-        return frozenset(number for number, host in enumerate(active) if host == self.me)
+        return {host: frozenset(each for each in numbers if active[each] == host) for host in dict.fromkeys(active)}
 
     def _count(self, store: str) -> int:
         count = self.partitions.get(store)

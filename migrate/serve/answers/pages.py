@@ -14,12 +14,12 @@ from formats import Format
 from formats.serde import BYTES
 from migrate.queries.json_values import as_json, json_bytes
 from migrate.queries.open.partition import Opened, Partition
+from migrate.queries.routing.hosts import HostInfo
 from migrate.queries.views.composite import decoded
 from migrate.serve.answers.keys import read_key
-from migrate.serve.context import Context
+from migrate.serve.context import Context, Placed
 from migrate.serve.handles import Resolved
 from migrate.serve.records import check_kind, records_in, type_of
-from migrate.serve.web.problems import Problem
 from migrate.serve.web.wire import Answer, Header, Request, flag, whole_number
 
 _ROWS = 100
@@ -39,8 +39,9 @@ class _Place(NamedTuple):
 
 async def page(context: Context, request: Request) -> Answer:
     """One page: `records`, and the `cursor` of the next page, null at the end."""
-    asked = _Page(context, request, request.part(2), request.parameters(_NAMES))
-    handle = context.handle(asked.store)
+    store, given = request.part(2), request.parameters(_NAMES)
+    handle = context.handle(store)
+    asked = _Page(context, request, store, given, context.placed(store, request))
     with context.scanning():
         found = await handle.ask(asked.read)
     return found if isinstance(found, Answer) else await asked.of_host(found, handle.generation)
@@ -80,6 +81,7 @@ class _Page:
     request: Request
     store: str
     given: dict[str, str]
+    placed: Placed
 
     def read(self, resolved: Resolved) -> Answer | _Place:
         """The page, or its place where another host has it."""
@@ -89,7 +91,7 @@ class _Page:
         limit = whole_number(self.given, "limit", _ROWS, smallest=1, largest=self.context.limits.rows)
         records: list[bytes] = []
         size, last = 0, place
-        own = self.context.own(resolved, is_stale=flag(self.given, "stale"))
+        own = self.context.own(resolved, self.placed, is_stale=flag(self.given, "stale"))
         for number, key, record in self._records(resolved, own.views.keys(), place):
             if len(records) >= limit or size >= self.context.limits.answer_bytes:
                 return self._answer(records, last, resolved.generation, own.headers)
@@ -100,13 +102,11 @@ class _Page:
 
     async def of_host(self, place: _Place, generation: int) -> Answer:
         """The page that another host has, with a cursor of this one."""
-        others = self.context.others(self.store, self.request)
-        host = next((each for each in others if str(each) == place.host), None)
-        if host is None:
-            raise Problem(409, f"{place.host} has left the hosts of this store", hint="ask from the beginning")
+        host = HostInfo.parse(place.host)
         given = {name: text for name, text in self.given.items() if name != "cursor"}
         query = urlencode(given if place.after is None else given | {"cursor": place.after}).encode()
-        found = await self.context.forwarder.ask([host], self.request.with_query(query))
+        request, partitions = self.request.with_query(query), self.placed.others[host]
+        found = await self.context.forwarder.ask([host], request, partitions)
         if found.status != 200:
             return found
         answer = json.loads(found.body)
@@ -143,17 +143,23 @@ class _Page:
 
     def _place(self, generation: int) -> _Place:
         cursor = self.given.get("cursor")
-        return _Place() if cursor is None else _Place(*self.context.cursors.unseal(cursor, self._asked, generation))
+        if cursor is None:
+            return _Place()
+        return _Place(*self.context.cursors.unseal(cursor, self._asked, self._made_of(generation)))
+
+    def _made_of(self, generation: int) -> str:
+        return f"{generation} {self.placed.text}"
 
     def _next_host(self, host: str) -> _Place | None:
         """The place after the last record of a host."""
-        names = ["", *map(str, self.context.others(self.store, self.request)), None]
-        following = names[names.index(host) + 1] if host in names else None
+        names = ["", *map(str, self.placed.others), None]
+        following = names[names.index(host) + 1]
         return None if following is None else _Place(following)
 
     def _answer(
         self, records: list[bytes], following: _Place | None, generation: int, headers: tuple[Header, ...]
     ) -> Answer:
-        cursor = None if following is None else self.context.cursors.seal(self._asked, generation, following)
+        made_of = self._made_of(generation)
+        cursor = None if following is None else self.context.cursors.seal(self._asked, made_of, following)
         body = b'{"records":[' + b",".join(records) + b'],"cursor":' + json_bytes(cursor) + b"}"
         return Answer(body, headers=headers)

@@ -14,7 +14,7 @@ from contextlib import ExitStack, aclosing, closing, suppress
 from dataclasses import dataclass
 
 from migrate.queries.json_values import json_bytes
-from migrate.serve.context import Context
+from migrate.serve.context import Context, Placed
 from migrate.serve.handles import Resolved
 from migrate.serve.records import every_record
 from migrate.serve.web.problems import Problem, problem_of
@@ -58,6 +58,7 @@ class Scan:
 
     context: Context
     request: Request
+    placed: Placed
     slot: ExitStack
     lines: _Lines
     first: bytes
@@ -74,15 +75,17 @@ class Scan:
         if request.scope["method"] == "HEAD":
             return Answer(b"", kind=NDJSON)
 
+        placed = context.placed(store, request)
+
         def begun(resolved: Resolved) -> tuple[_Lines, bytes, tuple[Header, ...]]:
-            own = context.own(resolved, is_stale=is_stale)
+            own = context.own(resolved, placed, is_stale=is_stale)
             lines = _Lines(every_record(resolved.format, own.views.values()))
             return lines, lines.pull(), own.headers
 
         with ExitStack() as slot:
             slot.enter_context(context.scanning())
             lines, first, as_of = await handle.ask(begun)
-            return cls(context, request, slot.pop_all(), lines, first, as_of)
+            return cls(context, request, placed, slot.pop_all(), lines, first, as_of)
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         """Send the lines, and at last whether they were all."""
@@ -126,8 +129,8 @@ class Scan:
         while lines:
             yield lines
             lines = await loop.run_in_executor(self.context.pool, self.lines.pull)
-        for host in self.context.others(self.request.part(2), self.request):
-            async with aclosing(self.context.forwarder.lines(host, self.request)) as found:
+        for host, partitions in self.placed.others.items():
+            async with aclosing(self.context.forwarder.lines(host, self.request, partitions)) as found:
                 async for lines, records in found:
                     self.elsewhere += records
                     if lines:

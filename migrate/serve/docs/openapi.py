@@ -136,8 +136,8 @@ _STATUSES = {
     "400": "The key, a parameter or the cursor cannot be read, or the store is of another type.",
     "401": "The bearer token is missing or wrong.",
     "404": "There is no such store or key.",
-    "409": "The store was replaced since the cursor was made.",
-    "421": "The key is not on this host, and no route leads to it.",
+    "409": "The store was replaced since the cursor was made, or its partitions went to other hosts.",
+    "421": "A partition is not on this host, and no route leads to it; or the lists of two hosts differ.",
     "503": "The store is being moved, its host does not answer, or there are too many scans: see Retry-After.",
 }
 

@@ -3,7 +3,7 @@
 | size | field                                                                                  |
 |------|----------------------------------------------------------------------------------------|
 | 16   | the first bytes of HMAC-SHA256 over the range that was asked for and what follows      |
-| rest | JSON: how often the store had been replaced, and where the page begins                 |
+| rest | JSON: which store and which partitions it was made of, and where the page begins       |
 
 All of it in base64url without padding. The key of the HMAC is the process's own.
 """
@@ -30,13 +30,13 @@ class Cursors:
 
     key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
 
-    def seal(self, asked: str, generation: int, place: object) -> str:
+    def seal(self, asked: str, made_of: str, place: object) -> str:
         """The cursor of a place in what was asked for."""
-        payload = json.dumps([generation, place], separators=(",", ":")).encode()
+        payload = json.dumps([made_of, place], separators=(",", ":")).encode()
         return base64.urlsafe_b64encode(self._sign(asked, payload) + payload).rstrip(b"=").decode()
 
-    def unseal(self, cursor: str, asked: str, generation: int) -> Any:  # noqa: ANN401 - what `seal` was given
-        """The place of a cursor. Raises Problem, 409 where the store was replaced since."""
+    def unseal(self, cursor: str, asked: str, made_of: str) -> Any:  # noqa: ANN401 - what `seal` was given
+        """The place of a cursor. Raises Problem, 409 where the store was replaced since, or is on other hosts."""
         try:
             found = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         except (binascii.Error, ValueError):
@@ -45,9 +45,10 @@ class Cursors:
         if not hmac.compare_digest(found[:_SIZE], self._sign(asked, payload)):
             what = "the cursor is none of this query: it is damaged, or of another store, range or run of the service"
             raise Problem(400, what, hint=_AGAIN)
-        made_in, place = json.loads(payload)
-        if made_in != generation:
-            raise Problem(409, "the store was replaced since this cursor was made", hint=_AGAIN)
+        was_made_of, place = json.loads(payload)
+        if was_made_of != made_of:
+            what = "the store was replaced since this cursor was made, or its partitions went to other hosts"
+            raise Problem(409, what, hint=_AGAIN)
         return place
 
     def _sign(self, asked: str, payload: bytes) -> bytes:

@@ -7,9 +7,9 @@
 | 403    | a service without a token is asked under another host's name                                  |
 | 404    | no such path, store or key                                                                    |
 | 405    | a method other than GET and HEAD                                                              |
-| 409    | the store was replaced under a cursor                                                         |
+| 409    | the store was replaced under a cursor, or its partitions are on other hosts                   |
 | 414, 431 | a request line or headers beyond the limit                                                  |
-| 421    | the key's partition is not on this host, and no route leads to it                             |
+| 421    | a partition is not on this host and no route leads to it, or two hosts' lists of hosts differ |
 | 500    | damaged data, a value that its serde cannot read, a bug                                       |
 | 503    | the store is being moved, its host does not answer, too many scans; with `Retry-After`        |
 | 508    | a request that was forwarded in a circle                                                      |
