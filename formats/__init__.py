@@ -7,6 +7,7 @@ from formats.errors import (
     FormatError,
     FunctionError,
     InvalidEntryError,
+    LossError,
     TruncatedEntryError,
     UnknownFormatError,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "Headers",
     "History",
     "InvalidEntryError",
+    "LossError",
     "Serde",
     "StateRecord",
     "TruncatedEntryError",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from formats.encoding.headers import Headers
@@ -40,6 +40,13 @@ class Conversion:
     """Written where the target carries a timestamp and the source has none."""
     function: Function | None = None
     keys_may_change: bool = False
+    may_lose: frozenset[str] = frozenset()
+    """What the function may give a record although the target has no room for it, by names for the spec's `allow`."""
+    _lost: frozenset[str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        lost = {TIMESTAMP, HEADERS} - self.target.carries
+        object.__setattr__(self, "_lost", frozenset(name for name in lost if f"loss:{name}" not in self.may_lose))
 
     @property
     def program(self) -> ByteProgram | None:
@@ -86,19 +93,28 @@ class Conversion:
         return is_rewritten or old != (self.target.key_serde, self.target.value_serde)
 
     def convert(self, key: bytes, value: bytes, time_ms: int | None = None) -> tuple[bytes, bytes] | None:
-        """The target's (key, value), or None where the function drops the record. Raises EntryError: a reject.
+        """The target's (key, value), or None where there is none. Raises EntryError: a reject.
 
         `time_ms`: the record's time, which is written instead of the default.
         """
+        return self.convert_counting(key, value, time_ms)[0]
+
+    def convert_counting(
+        self, key: bytes, value: bytes, time_ms: int | None = None
+    ) -> tuple[tuple[bytes, bytes] | None, int]:
+        """As `convert`, with the number of values that the function drops: the record's, or former ones of its key.
+
+        None without any: the formats leave the entry out.
+        """
         if key.startswith(self.source.metadata_keys):
             is_carried = key.startswith(self.target.metadata_keys) and key not in self.position_keys
-            return (key, value) if is_carried else None
+            return ((key, value) if is_carried else None), 0
         found = self.source.decode(key, value)
         if found.history is not None and HISTORY not in self.target.carries:
-            return None
-        record = found if self.function is None else apply_function(self.function, found)
+            return None, 0
+        record, dropped = (found, 0) if self.function is None else apply_function(self.function, found, self._lost)
         if record is None:
-            return None
+            return None, dropped
         if record.timestamp_ms is None:
             record = replace(record, timestamp_ms=self.default_timestamp_ms if time_ms is None else time_ms)
         if self.target.is_segmented and record.window != found.window:
@@ -109,7 +125,7 @@ class Conversion:
                 "the function changed the key, and the key decides the task that owns the record: "
                 'allow = ["key-change"] if the new key belongs to the same task'
             )
-        return converted
+        return converted, dropped
 
     def convert_key(self, key: bytes) -> bytes:
         """The target's key of an entry, whatever its value; a function that changes keys is not asked.

@@ -7,7 +7,8 @@ FormatError
  └── EntryError              one record cannot be read, converted or written: a reject, not a crash
       ├── TruncatedEntryError    fewer bytes than the layout's fixed part
       ├── InvalidEntryError      the right length, but not what the layout says
-      └── FunctionError          the user's function failed on the record
+      ├── FunctionError          the user's function failed on the record
+      └── LossError              the user's function gave the record what the new format has no room for
 """
 
 from __future__ import annotations
@@ -69,3 +70,10 @@ class InvalidEntryError(EntryError):
 
 class FunctionError(EntryError):
     """The user's conversion function raised, or returned something that is not a record."""
+
+
+class LossError(EntryError):
+    """The user's function gave the record something that would be lost, as the new format has no room for it."""
+
+    loss: str = ""
+    """The name by which a spec allows it, such as "loss:headers"."""

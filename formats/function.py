@@ -3,35 +3,47 @@
 from __future__ import annotations
 
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import PurePath
 from traceback import walk_tb
 from types import FrameType
 
 from formats.encoding.headers import Headers
-from formats.errors import FunctionError
+from formats.errors import EntryError, FunctionError, LossError
+from formats.layout import HEADERS, TIMESTAMP
 from formats.record import History, StateRecord, Version
 
 Function = Callable[[StateRecord], StateRecord | None]
 _OUR_PACKAGES = ("formats", "migrate")
 _STANDARD_LIBRARY = sysconfig.get_path("stdlib") + "/"
 _INSTALLED = {"site-packages", "dist-packages"}
+_UNKNOWN_TIME = -1
+_SAID = {TIMESTAMP: "a timestamp", HEADERS: "headers"}
 
 
-def apply_function(function: Function, record: StateRecord) -> StateRecord | None:
-    """The converted record; None: the function drops it. Raises FunctionError.
+def apply_function(
+    function: Function, record: StateRecord, lost: Collection[str] = ()
+) -> tuple[StateRecord | None, int]:
+    """The converted record, and how many values the function drops; None: all of the record's.
 
-    The function gets the former values of a key one by one, each as the record that it was.
+    The function gets the former values of a key one by one, each as the record that it was. `lost`: what the new
+    format has no room for, so that the function must not add it. Raises FunctionError, LossError.
     """
-    return _converted(function, record) if record.history is None else _with_history(function, record, record.history)
+    call = partial(_converted, function, lost)
+    if record.history is not None:
+        return _with_history(call, record, record.history)
+    converted = call(record)
+    return converted, int(converted is None)
 
 
-def _converted(function: Function, record: StateRecord) -> StateRecord | None:
+def _converted(function: Function, lost: Collection[str], record: StateRecord) -> StateRecord | None:
     converted = _call(function, record)
     if converted is None:
         return None
+    if lost:
+        _check_room(lost, record, converted)
     kept = {
         name: old
         for name in ("timestamp_ms", "headers", "window")
@@ -40,12 +52,27 @@ def _converted(function: Function, record: StateRecord) -> StateRecord | None:
     return replace(converted, **kept) if kept else converted
 
 
-def _with_history(function: Function, record: StateRecord, history: History) -> StateRecord | None:
+def _check_room(lost: Collection[str], record: StateRecord, converted: StateRecord) -> None:
+    """Raises LossError for a time or headers that the function added, unless they say nothing."""
+    added = {
+        TIMESTAMP: converted.timestamp_ms not in (None, _UNKNOWN_TIME, record.timestamp_ms),
+        HEADERS: converted.headers not in (None, Headers(), record.headers),
+    }
+    for name in lost:
+        if added.get(name):
+            error = LossError(f"the function gave the record {_SAID[name]}, which the new format has no room for")
+            error.loss = f"loss:{name}"
+            raise error
+
+
+def _with_history(
+    call: Callable[[StateRecord], StateRecord | None], record: StateRecord, history: History
+) -> tuple[StateRecord | None, int]:
     versions: list[Version] = []
     keys: list[object] = []
     for version in history.versions:
         former = StateRecord(record.key, version.value, timestamp_ms=version.valid_from_ms)
-        converted = None if version.value is None else _converted(function, former)
+        converted = None if version.value is None else call(former)
         if converted is None:  # no value then, which is stored like a deleted key
             versions.append(Version(version.valid_from_ms, None))
             continue
@@ -55,9 +82,11 @@ def _with_history(function: Function, record: StateRecord, history: History) -> 
         keys.append(converted.key)
     if any(key != keys[0] for key in keys):
         raise FunctionError("the function gave the former values of one key several keys")
-    if not keys and any(version.value is not None for version in history.versions):
-        return None
-    return StateRecord(keys[0] if keys else record.key, None, history=replace(history, versions=tuple(versions)))
+    dropped = sum(version.value is not None for version in history.versions) - len(keys)
+    if dropped and not keys:
+        return None, dropped
+    key = keys[0] if keys else record.key
+    return StateRecord(key, None, history=replace(history, versions=tuple(versions))), dropped
 
 
 def _call(function: Function, record: StateRecord) -> StateRecord | None:
@@ -71,9 +100,33 @@ def _call(function: Function, record: StateRecord) -> StateRecord | None:
         raise failure from error
     if converted is not None and not isinstance(converted, StateRecord):
         raise FunctionError(f"the function returned {type(converted).__name__}, not a StateRecord or None")
-    if converted is not None and converted.headers is not None and not isinstance(converted.headers, Headers):
-        raise FunctionError(f"the function gave a record {type(converted.headers).__name__} as headers, not Headers")
+    if converted is not None:
+        _check(record, converted)
     return converted
+
+
+def _check(record: StateRecord, converted: StateRecord) -> None:
+    """Raises FunctionError for what the function returned and no store could hold, or only seems to hold."""
+    if converted.history is not None or (converted.window is not None and record.window is None):
+        what = "a window, which the records of this store do not have" if converted.history is None else "a history"
+        raise FunctionError(f"the function gave a record {what}: nothing would become of it")
+    if converted.headers is not None and converted.headers is not record.headers:
+        _check_headers(converted.headers)
+
+
+def _check_headers(headers: object) -> None:
+    """Raises FunctionError for headers that the new store's owner could not read."""
+    if not isinstance(headers, Headers):
+        raise FunctionError(f"the function gave a record {type(headers).__name__} as headers, not Headers")
+    encoded: object = headers.encoded
+    if not isinstance(encoded, bytes):
+        what = type(encoded).__name__
+        raise FunctionError(f"the function gave a record Headers of {what}, not of bytes: Headers.of(pairs) makes them")
+    try:
+        for _ in headers:
+            pass
+    except EntryError as error:
+        raise FunctionError(f"the function gave a record headers that cannot be read: {error}") from error
 
 
 def _place(error: BaseException) -> str:

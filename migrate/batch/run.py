@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from formats import Function
+from formats import Conversion, Function
 from migrate.batch.changelog.adopt import adopt_changelogs
 from migrate.batch.changelog.assembled import AssembledStores
 from migrate.batch.changelog.broker.connect import half_done
@@ -51,6 +51,7 @@ from migrate.model.reports import RunReport
 from migrate.spec.function.names import name_warnings
 from migrate.spec.loading import parse_spec
 from migrate.spec.spec import Spec
+from migrate.systems import known_format
 
 
 def run(
@@ -251,7 +252,7 @@ def migrate_store(
             "target": {"format": target, "path": str(new)},
             "conversion": {
                 "function": convert,
-                "allow": ["changelog", "key-change", "loss:timestamp", "unclean-source"],
+                "allow": ["changelog", "key-change", "unclean-source", *_lost_timestamps(source, target)],
             },
         },
         base_dir=Path.cwd(),
@@ -260,6 +261,12 @@ def migrate_store(
     remove_all(spec.home)
     remove_if_empty(work_dir)
     return report
+
+
+def _lost_timestamps(source: str, target: str) -> tuple[str, ...]:
+    """The allowance for timestamps that the formats lose; one that the function gives must have its place."""
+    losses = Conversion(known_format(source), known_format(target)).losses
+    return tuple(loss for loss in losses if loss == "loss:timestamp")
 
 
 @contextmanager

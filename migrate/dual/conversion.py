@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import lt
 
-from formats import Conversion, EntryError
+from formats import Conversion, EntryError, Format, Function
 from formats.errors import FunctionError
 from formats.program import IDENTITY, Operation, run_operations
 from migrate.engine.bail_out import BailOutError
@@ -41,6 +41,12 @@ class Converted:
         """The records at these places."""
         columns = self.old_keys, self.old_values, self.keys, self.values
         return Converted(*([column[place] for place in places] for column in columns))  # type: ignore[arg-type]
+
+
+def hub_conversion(source: Format, target: Format, function: Function | None) -> Conversion:
+    """The conversion between two formats that the caller has named, which allows what they lose and no more."""
+    lost = frozenset(Conversion(source, target).losses)
+    return Conversion(source, target, function=function, keys_may_change=True, may_lose=lost)
 
 
 class LazyConversion:

@@ -9,10 +9,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NoReturn
 
-from formats import Conversion, Function
+from formats import Function
 from migrate.dual.access import DualAccess, Policy, Progress
 from migrate.dual.compaction import Compactions
-from migrate.dual.conversion import KeyFunction, LazyConversion
+from migrate.dual.conversion import KeyFunction, LazyConversion, hub_conversion
 from migrate.dual.opening import Durability, OpenedStores, open_stores
 from migrate.dual.places import MAX_SKIPS, Places, find_places
 from migrate.dual.sweep import HookError, OnMigrated
@@ -87,8 +87,7 @@ class DualReadStore(RocksStore):
         """
         old, new = (known_format(source), source_family), (known_format(target), target_family)
         places = find_places(Path(path), None if old_path is None else Path(old_path), old, new)
-        hub = Conversion(places.source, places.target, function=convert, keys_may_change=True)
-        conversion = LazyConversion(hub, old_key)
+        conversion = LazyConversion(hub_conversion(places.source, places.target, convert), old_key)
         migrates_on_read = not changelog if migrate_on_read is None else migrate_on_read
         policy = Policy(migrates_on_read, on_reject, on_migrated, on_foreign_writes)
         durability = Durability(sync=sync, wal=wal, has_changelog=bool(changelog))

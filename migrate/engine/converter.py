@@ -10,11 +10,11 @@ from operator import add
 from pathlib import Path
 from typing import Literal
 
-from formats import Conversion, EntryError
+from formats import Conversion, EntryError, LossError
 from formats.program import ByteProgram
 from migrate.engine.bail_out import BailOutError
 from migrate.engine.columns import TIME_BYTES, CompiledProgram, compile_program, read_times
-from migrate.engine.rejects import CountRejects, FailOnReject, RejectsByReason
+from migrate.engine.rejects import CountRejects, FailOnReject, RejectsByReason, loss_not_allowed
 from migrate.stores.batch import Batch
 
 NAME = "portable"
@@ -68,6 +68,8 @@ class Converter:
                 on_record(key)
             try:
                 converted = convert(key, value, time_ms)
+            except LossError as error:
+                raise loss_not_allowed(f"column family {self.family!r}", key, error) from error
             except EntryError as error:
                 self.rejects.add(self.family, key, value, str(error), error.place)
                 continue

@@ -6,7 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Callable
 
-from migrate.errors import RejectedError
+from formats import LossError
+from migrate.errors import RefusedError, RejectedError
 from migrate.model.key_range import show_key
 from migrate.model.plan import Chunk
 from migrate.model.preview import RejectExample, RejectReason, shown
@@ -125,6 +126,16 @@ class FailOnReject(CountRejects):
             hint=f'set [run] on_reject = "skip" or "dead-letter" and rerun; or {_way_to_convert(self._has_function)}',
             reason=_ending(family, key, value, reason, place),
         )
+
+
+def loss_not_allowed(where: str, key: bytes, error: LossError) -> RefusedError:
+    """The error for a loss that the spec does not allow: no policy for rejects takes it, as nothing is wrong with the
+    record."""
+    return RefusedError(
+        f"{where}: the key {show_key(key)}: {error}",
+        hint=f'correct the function; or, if the loss is acceptable, set [conversion] allow = ["{error.loss}"] and run '
+        "the same command again",
+    )
 
 
 def reject_example(store_partition: str, family: str, key: bytes, value: bytes, reason: str) -> RejectExample:

@@ -38,6 +38,7 @@ def conversion_ref(spec: Spec) -> ConversionRef:
         function=section.function,
         search_path=(*files, str(spec.base_dir)) if is_named else (),
         keys_may_change=KEY_CHANGE in section.allow,
+        may_lose=frozenset(section.allow),
         key=_serdes(spec, "key"),
         value=_serdes(spec, "value"),
         files=tuple(path.as_posix() for path in section.files) if is_named else (),
@@ -77,6 +78,7 @@ def load_conversion(ref: ConversionRef) -> Conversion:
         default_timestamp_ms=ref.default_timestamp_ms,
         function=_load(ref) if isinstance(ref.function, str) else ref.function,
         keys_may_change=ref.keys_may_change,
+        may_lose=ref.may_lose,
     )
 
 

@@ -23,6 +23,8 @@ class ConversionRef:
     search_path: tuple[str, ...] = ()
     """Where to look for the module, besides Python's own path."""
     keys_may_change: bool = False
+    may_lose: frozenset[str] = frozenset()
+    """What the function may give records although the target has no room for it, by names of `allow`."""
     key: PayloadSerdes | None = None
     value: PayloadSerdes | None = None
     modules: tuple[str, ...] = ()

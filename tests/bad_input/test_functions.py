@@ -68,6 +68,43 @@ def test_whatever_a_function_raises_is_a_reject(raw: Migration, error: str, said
     assert row["reason"] == f"the function raised {said}"
 
 
+@pytest.mark.parametrize("policy", ["fail", "dead-letter"])
+@pytest.mark.parametrize(
+    ("given", "loss"), [("timestamp_ms=5", "timestamp"), ("headers=Headers.of([('a', b'b')])", "headers")]
+)
+@pytest.mark.parametrize("where", ["True", 'record.key == b"key-00001234"'], ids=["all", "one"])
+def test_what_a_function_gives_in_vain_is_refused_until_that_loss_is_allowed(
+    raw: Migration, policy: str, given: str, loss: str, where: str
+) -> None:
+    raw.module("from formats import Headers\n" + nonsense(f"replace(record, {given})", where=where))
+    raw.set("run", on_reject=policy)
+    said = (f"{loss}, which the new format has no room for", f'allow = ["loss:{loss}"]')
+    raw.fails(ExitCode.REFUSED, *said)
+    planned = raw.run("--full", verb="plan")
+    assert planned.code == ExitCode.REFUSED
+    assert all(words in planned.out for words in said)
+
+    raw.set("conversion", allow=[f"loss:{loss}"])
+    raw.completes({".": raw_records()})
+
+
+@pytest.mark.parametrize(
+    ("headers", "said"),
+    [
+        ("Headers((name, value) for name, value in ())", "Headers of generator, not of bytes"),
+        ('Headers("New")', "Headers of str, not of bytes"),
+        (r'Headers(b"\xff\xff")', "headers that cannot be read"),
+    ],
+)
+def test_headers_that_are_none_are_rejects(raw: Migration, headers: str, said: str) -> None:
+    head = "from formats import Headers\n"
+    raw.module(head + nonsense(f"replace(record, headers={headers})", where="True"))
+    raw.refused("none of", said)
+
+    raw.module(head + nonsense(f"replace(record, headers={headers})", where='record.key == b"key-00001234"'))
+    raw.fails(ExitCode.FAILED, said, 'the key "key-00001234"')
+
+
 def test_an_interrupt_in_a_function_stays_one(raw: Migration) -> None:
     raw.module(RAISING + nonsense("fail(KeyboardInterrupt())", where='record.key == b"key-00001234"'))
     raw.set("run", on_reject="skip")

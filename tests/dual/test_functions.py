@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -101,3 +102,18 @@ def test_a_convert_that_raises_costs_the_record_alone(tmp_path: Path, two: bool,
             store.get(b"b")
         store.converge(None, None)
         assert [key for key, _ in store.rejects()] == [b"b"]
+
+
+@two
+def test_what_convert_gives_in_vain_costs_the_record_alone(tmp_path: Path, two: bool) -> None:
+    def convert(record: StateRecord) -> StateRecord:
+        return replace(record, timestamp_ms=5) if record.key == b"b" else record
+
+    ground = Ground(tmp_path, LOUD, two)
+    ground.make({b"a": b"1", b"b": b"2", b"c": b"3"})
+    with ground.open(convert=convert, on_reject="quarantine") as store:
+        with pytest.raises(ConversionError, match="a timestamp, which the new format has no room for"):
+            store.get(b"b")
+        store.converge(None, None)
+        assert [key for key, _ in store.rejects()] == [b"b"]
+        assert ground.raw_old() == {b"b": b"2"}

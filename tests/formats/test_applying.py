@@ -7,10 +7,23 @@ import json
 import struct
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from formats import Conversion, EntryError, FunctionError, Headers, InvalidEntryError, StateRecord, get_format
+from formats import (
+    Conversion,
+    EntryError,
+    Format,
+    FunctionError,
+    Headers,
+    History,
+    InvalidEntryError,
+    LossError,
+    StateRecord,
+    Window,
+    get_format,
+)
 
 VERSIONED = get_format("kafka-streams.versioned")
 TIMESTAMPED = get_format("kafka-streams.timestamped-key-value")
@@ -105,6 +118,66 @@ def test_the_segment_in_a_versioned_key_is_no_part_of_the_users_key() -> None:
 def test_a_time_that_nobody_knows_has_no_place_in_a_history() -> None:
     with pytest.raises(EntryError, match="default_timestamp_ms"):
         Conversion(get_format("kafka-streams.key-value"), VERSIONED).convert(b"k", b"v")
+
+
+PLAIN = get_format("kafka-streams.key-value")
+ONE = Headers.of([("__TypeId__", b"New")])
+
+
+@pytest.mark.parametrize("target", [WITH_HEADERS, PLAIN], ids=["with-room", "without"])
+@pytest.mark.parametrize(
+    ("headers", "words"),
+    [
+        (Headers(b"\xff\xff"), "cannot be read"),
+        (Headers(b"\2"), "cannot be read"),
+        (Headers(ONE.encoded + b"\0"), "1 bytes follow the last header"),
+        (Headers(b"\2\2\xff\0"), "not UTF-8"),
+        (Headers("New"), "Headers of str, not of bytes"),  # type: ignore[arg-type]
+        (Headers(pair for pair in ONE), "Headers of generator, not of bytes: Headers.of"),  # type: ignore[arg-type]
+        ([("__TypeId__", b"New")], "list as headers"),
+    ],
+)
+def test_headers_that_nobody_could_read_are_a_reject(target: Format, headers: Headers, words: str) -> None:
+    conversion = Conversion(PLAIN, target, function=lambda record: replace(record, headers=headers))
+    with pytest.raises(FunctionError, match=words):
+        conversion.convert(b"k", b"v")
+
+
+@pytest.mark.parametrize(
+    ("source", "value", "target", "loss", "function"),
+    [
+        (PLAIN, b"v", PLAIN, "loss:timestamp", lambda record: replace(record, timestamp_ms=5)),
+        (PLAIN, b"v", PLAIN, "loss:headers", lambda record: replace(record, headers=ONE)),
+        (TIMESTAMPED, LATEST[1], PLAIN, "loss:timestamp", lambda record: replace(record, timestamp_ms=5)),
+        (TIMESTAMPED, LATEST[1], TIMESTAMPED, "loss:headers", lambda record: replace(record, headers=ONE)),
+    ],
+)
+def test_a_time_or_headers_without_room_are_not_given_in_vain(
+    source: Format, value: bytes, target: Format, loss: str, function: Apply
+) -> None:
+    conversion = Conversion(source, target, function=function)
+    with pytest.raises(LossError, match="no room") as caught:
+        conversion.convert(b"k", value)
+    assert caught.value.loss == loss
+    allowed = replace(conversion, may_lose=frozenset({loss}))
+    assert allowed.convert(b"k", value) == Conversion(source, target).convert(b"k", value)
+
+
+def test_former_values_are_given_nothing_in_vain_either() -> None:
+    with pytest.raises(LossError, match="headers, which the new format has no room for"):
+        _versioned(lambda record: replace(record, headers=ONE), FORMER)
+
+
+def test_what_was_there_and_what_says_nothing_are_no_loss_of_the_function() -> None:
+    said = Conversion(PLAIN, PLAIN, function=lambda record: replace(record, timestamp_ms=-1, headers=Headers()))
+    assert said.convert(b"k", b"v") == (b"k", b"v")
+    assert Conversion(TIMESTAMPED, PLAIN, function=lambda record: record).convert(*LATEST) == (LATEST[0], b"new")
+
+
+@pytest.mark.parametrize("change", [{"window": Window(5)}, {"history": History(0, 9, ())}], ids=["window", "history"])
+def test_a_place_that_the_store_does_not_have_is_a_reject(change: dict[str, Any]) -> None:
+    with pytest.raises(FunctionError, match=next(iter(change))):
+        Conversion(PLAIN, PLAIN, function=lambda record: replace(record, **change)).convert(b"k", b"v")
 
 
 def _in_the_standard_library(record: StateRecord) -> StateRecord:

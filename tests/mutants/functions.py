@@ -53,4 +53,21 @@ FUNCTIONS: tuple[Mutant, ...] = (
         new="    except Exception as error:\n",
         tests=("test_whatever_a_function_raises_is_a_reject[generator-exit]",),
     ),
+    Mutant(
+        name="headers-not-read",
+        claim="I14",
+        definition="_check_headers",
+        old="        for _ in headers:\n            pass\n",
+        new="        pass\n",
+        tests=("test_headers_that_are_none_are_rejects",),
+    ),
+    Mutant(
+        name="losses-of-functions-are-rejects",
+        claim="I14",
+        definition="Converter._convert_each",
+        old="            except LossError as error:\n"
+        '                raise loss_not_allowed(f"column family {self.family!r}", key, error) from error\n',
+        new="",
+        tests=("test_what_a_function_gives_in_vain_is_refused_until_that_loss_is_allowed",),
+    ),
 )

@@ -56,7 +56,7 @@ SOURCE: tuple[Mutant, ...] = (
     Mutant(
         name="owners-key-converted",
         claim="I7",
-        definition="Conversion.convert",
+        definition="Conversion.convert_counting",
         old="        if key.startswith(self.source.metadata_keys):\n",
         new="        if key.startswith(()):\n",
         tests=("test_toy_system::test_a_new_directory_is_published",),

@@ -10,7 +10,7 @@ from tests.mutants.catalogue import MUTANTS
 from tests.mutants.mutant import Code, Mutant, StaleError
 
 CODE = Code(Path(__file__).parents[2])
-CLAIMS = {*(f"I{number}" for number in range(1, 14)), "switch"}
+CLAIMS = {*(f"I{number}" for number in range(1, 15)), "switch"}
 EACH = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 
 

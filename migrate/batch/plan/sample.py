@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from itertools import pairwise, product, repeat
 
-from formats import Conversion, EntryError, Format
+from formats import Conversion, EntryError, Format, LossError
 from formats.function import describe_error
 from formats.likeness import FormatSample
 from migrate.batch.source.sampling import SampleSize, read_sample
 from migrate.batch.source.source import Source
 from migrate.engine.converter import Converter
-from migrate.engine.rejects import RejectsByReason
+from migrate.engine.rejects import RejectsByReason, loss_not_allowed
 from migrate.errors import RefusedError
 from migrate.model.key_range import show_key
 from migrate.model.plan import DatabasePlan, FamilyMapping, TimeSlice
@@ -85,12 +85,14 @@ Entry = tuple[bytes, bytes]
 def convert_sample(conversion: Conversion, key: bytes, value: bytes) -> tuple[bytes, bytes] | None:
     """The converted record; None: dropped. A function is called twice.
 
-    Raises EntryError for a reject, RefusedError where two results differ.
+    Raises EntryError for a reject, RefusedError where two results differ, or for a loss that is not allowed.
     """
     if conversion.function is None:  # our own conversions are pure
         return conversion.convert(key, value)
     try:
         first, second = conversion.convert(key, value), conversion.convert(key, value)
+    except LossError as error:
+        raise loss_not_allowed("a sampled record", key, error) from error
     except OSError as error:
         raise RefusedError(
             f"the function cannot reach what it needs: for the key {show_key(key)} it raised {describe_error(error)}",

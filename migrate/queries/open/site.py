@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from formats import Conversion, Format, Function
-from migrate.dual.conversion import KeyFunction, LazyConversion
+from migrate.dual.conversion import KeyFunction, LazyConversion, hub_conversion
 from migrate.dual.places import MAX_SKIPS
 from migrate.errors import InvalidStateStoreError, RefusedError, StoreNotReadyError
 from migrate.model.store_partition import StorePartition
@@ -170,9 +170,7 @@ def _open_half_converged(site: Site, start_ms: int | None, directory: HeldDirect
     database = old_database if is_shared else open_held(directory)
     if pair.source_family not in old_database.families or pair.target_family not in database.families:
         raise _in_transit(directory)
-    hub = Conversion(
-        known_format(pair.source), known_format(pair.target), function=site.functions.convert, keys_may_change=True
-    )
+    hub = hub_conversion(known_format(pair.source), known_format(pair.target), site.functions.convert)
     entries = MergedEntries(
         HeldEntries(directory, database, pair.target_family),
         HeldEntries(old_directory, old_database, pair.source_family),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from formats import StateRecord
 from migrate import ExitCode, MigrationError, RefusedError, migrate_store, run
 from migrate.errors import ChunkFailedError, RejectedError
 from migrate.spec.spec import Spec
@@ -49,6 +51,17 @@ def test_a_function_that_drops_everything_leaves_an_empty_store(tmp_path: Path) 
     report = migrate_store(source, tmp_path / "new", source=RAW, target=RAW, convert=lambda record: None)
     assert (report.totals.dropped, report.totals.records_out) == (3000, 0)
     assert read_families(tmp_path / "new") == {"default": {}}
+
+
+def test_a_timestamp_that_the_function_gives_in_vain_is_refused_though_formats_are_named(tmp_path: Path) -> None:
+    def convert(record: StateRecord) -> StateRecord:
+        return replace(record, timestamp_ms=5)
+
+    source = make_store(tmp_path / "old", numbered(10))
+    with pytest.raises(RefusedError, match="a timestamp, which the new format has no room for"):
+        migrate_store(source, tmp_path / "new", source=KEY_VALUE, target=KEY_VALUE, convert=convert)
+    migrate_store(source, tmp_path / "new", source=KEY_VALUE, target=TIMESTAMPED, convert=convert)
+    assert read_family(tmp_path / "new", NEW_FAMILY)[b"key-00000000"][:8] == (5).to_bytes(8, "big")
 
 
 def test_a_function_beside_the_spec_is_found(tmp_path: Path) -> None:
