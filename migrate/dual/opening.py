@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +22,14 @@ from migrate.stores.cursor_file import (
 )
 from migrate.stores.files import make_directories
 from migrate.stores.lifecycle import Listener
+from migrate.stores.lock import check_unlocked
 from migrate.stores.rocks_store import RocksStore
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, open_read_only
 from migrate.stores.rocksdb.layout import database_files, is_rocksdb
 from migrate.stores.rocksdb.live import Family, LiveDatabase, families_of, open_live, read_only_family
 from migrate.systems import known_format
 from migrate.systems.families import check_default_is_empty, family_mappings
+from migrate.systems.task_tree import locks_above
 
 _LOG = logging.getLogger(__name__)
 
@@ -77,6 +80,7 @@ def open_stores(
     Raises RefusedError, StoreLockedError.
     """
     has_old_store = check_places(places, create=create)
+    _check_application_stopped(*places.directories)
     for loss in conversion.losses:
         _LOG.warning("%s: %s cannot hold the %s of the old store: lost", places.directory, places.target.id, loss)
     if not has_old_store:
@@ -105,6 +109,11 @@ def open_stores(
     if settle_foreign_writes(cursors, pair, conversion, on_foreign_writes):
         return OpenedStores(database, new, pair)
     return OpenedStores(database, new, pair, cursors.in_force(old_database), cursors.new_token)
+
+
+def _check_application_stopped(*directories: Path) -> None:
+    """Raises StoreLockedError where an application runs to which a directory belongs, even if it has no store open."""
+    check_unlocked([lock for directory in directories for lock in locks_above(directory)], but=os.getpid())
 
 
 def _open_old(places: Places, durability: Durability, resources: ExitStack) -> LiveDatabase:
@@ -192,6 +201,7 @@ def open_store(
             with closing(read_only_family(database, DEFAULT_FAMILY)) as default:
                 _check_whole(records, default, known, directory)
         else:
+            _check_application_stopped(directory)
             name = _family(families_of(directory), known, family, directory)
             live = resources.enter_context(open_live(directory))
             records = live.family(name)

@@ -45,6 +45,8 @@ def lock_holders(files: Iterable[Path]) -> dict[Path, int]:
     paths = [path for path in files if path.exists()]
     for path in paths:
         check_regular(path)
+    if not paths:
+        return {}
     names = [str(path) for path in paths]
     child = subprocess.run(
         [sys.executable, "-IS", "-c", _PROBE], input=json.dumps(names), capture_output=True, text=True, check=False

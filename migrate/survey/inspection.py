@@ -21,6 +21,7 @@ from migrate.survey.own_folders import migration_around, migration_place, migrat
 from migrate.survey.report import DatabaseReport, InspectReport, MigrationReport, OwnerReport, PlaceReport
 from migrate.survey.walk import WalkResult, walk
 from migrate.systems import STANDALONE
+from migrate.systems.task_tree import locks_above
 
 _NAME_ONE = "name a state directory or a RocksDB directory"
 
@@ -74,9 +75,10 @@ def inspect(path: str | Path, *, digest: bool = False) -> InspectReport:
 
 
 def _holders(found: WalkResult, applications: Iterable[Application]) -> dict[Path, int]:
-    locks = [lock for each in applications if (lock := each.system.application_lock(each.path)) is not None]
+    locks = [lock for each in applications for lock in each.system.lock_files(each.path, [])]
+    own = [lock for directory in found.databases for lock in (*locks_above(directory), directory / "LOCK")]
     try:
-        return lock_holders([*locks, *(directory / "LOCK" for directory in found.databases)])
+        return lock_holders(dict.fromkeys([*locks, *own]))
     except RefusedError as error:
         found.warnings.append(f"{error.message}: whether an application runs is not known")
         return {}

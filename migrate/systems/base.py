@@ -222,10 +222,6 @@ class System(ABC):
         """What lies at a path below an application's directory, as text for people."""
         return str(relative)
 
-    def application_lock(self, path: Path) -> Path | None:
-        """The file that a running application locks; None: it locks each RocksDB directory only."""
-        return None
-
     def foreign_entries(self, path: Path) -> Iterator[str]:
         """A sentence for each entry that can keep the application from finding its stores."""
         return iter(())

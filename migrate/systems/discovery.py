@@ -196,10 +196,6 @@ class TaskTreeSystem(System):
             what = f"{what}/{inside.pop(0)}" if inside else f"the directory of the named topology {first.strip('_')}"
         return f"{'/'.join(inside)} in {what}" if inside else what
 
-    def application_lock(self, path: Path) -> Path | None:
-        """The lock file in the application's directory, if the system has one."""
-        return None if self.tree.lock is None else path / self.tree.lock
-
     def foreign_entries(self, path: Path) -> Iterator[str]:
         """A sentence for each foreign entry among segments, and for each directory without RocksDB files."""
         for task in self.tree.task_directories(path):

@@ -36,7 +36,7 @@ from migrate.systems import offsets_family
 from migrate.systems.checkpoint_file import CHECKPOINT, OFFSET_UNKNOWN, format_checkpoint, read_position_file
 from migrate.systems.discovery import TaskTreeSystem, has_global, has_tasks
 from migrate.systems.offsets_family import read_offsets
-from migrate.systems.task_tree import KAFKA_STREAMS, STREAMIZ
+from migrate.systems.task_tree import KAFKA_STREAMS, STREAMIZ, locks_above
 
 _LEAST_SEGMENT_MS = 60_000
 _VERSIONS = {"7.9": "3.9 or older", "9.7": "4.0 or 4.1", "10.1": "4.2 or newer"}
@@ -73,9 +73,10 @@ class KafkaStreams(TaskTreeSystem):
         return ChangelogOffsets(lines=tuple(lines.values()), own_file=next(positions, None))
 
     def lock_files(self, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:
-        """The application's `.lock`, and LOCK in each RocksDB directory."""
+        """The application's `.lock`, those of the tasks (before 3.0), and LOCK in each RocksDB directory."""
         databases = [folder / "LOCK" for partition in partitions for folder in partition.directories(path).values()]
-        return [path / ".lock", *databases]
+        tasks = dict.fromkeys(path / partition.task / ".lock" for partition in partitions)
+        return [*locks_above(path), *tasks, *databases]
 
     def warnings(self, path: Path, partitions: Sequence[StorePartition]) -> list[str]:
         """Missing checkpoints, unknown changelog offsets, and stores that were not closed cleanly."""

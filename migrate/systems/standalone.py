@@ -11,6 +11,7 @@ from migrate.model.store_partition import StorePartition
 from migrate.stores.regular_files import walk
 from migrate.stores.rocksdb.layout import is_rocksdb
 from migrate.systems.base import System
+from migrate.systems.task_tree import locks_above, task_of
 
 
 class StandaloneRocksDB(System):
@@ -37,8 +38,10 @@ class StandaloneRocksDB(System):
         return [StorePartition(id=path.name, store=path.name, task="", path=Path())]
 
     def lock_files(self, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:
-        """RocksDB's own lock file."""
-        return [path / "LOCK"]
+        """RocksDB's own lock file, and those of an application in whose directory it may lie."""
+        around = task_of(path)
+        others = around[0].store_locks(around[1].parent) if around is not None and around[0].lock is None else []
+        return list(dict.fromkeys((*locks_above(path), path / "LOCK", *others)))
 
     def position_problem(self, path: Path, partition: StorePartition) -> str | None:
         """A directory without an application has no changelog."""

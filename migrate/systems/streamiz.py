@@ -22,7 +22,6 @@ from pathlib import Path
 from formats.format import in_order
 from migrate.model.store_partition import ChangelogOffsets, StorePartition
 from migrate.stores.regular_files import Folder
-from migrate.stores.rocksdb.layout import is_rocksdb
 from migrate.stores.rocksdb.options_file import rocksdb_version
 from migrate.systems.checkpoint_file import CHECKPOINT, OFFSET_UNKNOWN, format_checkpoint
 from migrate.systems.discovery import TaskTreeSystem, has_global
@@ -66,10 +65,7 @@ class Streamiz(TaskTreeSystem):
     def lock_files(self, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:
         """LOCK in each RocksDB directory of the application, which locks at least those of its tasks."""
         own = [folder for partition in partitions for folder in partition.directories(path).values()]
-        tasks = STREAMIZ.task_directories(path) if path.is_dir() else ()
-        folders = [folder for task in tasks for folder in task.iterdir() if folder.is_dir()]
-        others = sorted(database for folder in folders for database in folder.iterdir() if is_rocksdb(database))
-        return [folder / "LOCK" for folder in dict.fromkeys((*own, *others))]
+        return list(dict.fromkeys((*(folder / "LOCK" for folder in own), *STREAMIZ.store_locks(path))))
 
     def missing_checkpoint(self, path: Path, partitions: Sequence[StorePartition]) -> str | None:
         """A warning: nothing else states where to continue reading a changelog."""

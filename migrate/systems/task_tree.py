@@ -37,7 +37,10 @@ class TaskTree:
     """The characters that may stand between a store's name and the start of a segment in the segment's name."""
     process_file: str
     lock: str | None = None
-    """A file in the application's directory, locked while it runs; None: only RocksDB directories are locked."""
+    """A file in the application's directory (before Kafka Streams 3.0: in each task's), locked while it runs.
+
+    None: only RocksDB directories are locked.
+    """
     has_topologies: bool = False
     """Tasks may lie in a directory `__<topology>__`."""
     lists_files: bool = False
@@ -81,6 +84,13 @@ class TaskTree:
         if (path / GLOBAL).is_dir():
             yield path / GLOBAL
 
+    def store_locks(self, path: Path) -> list[Path]:
+        """LOCK of every RocksDB directory: a running application holds at least one of them."""
+        tasks = self.task_directories(path) if path.is_dir() else ()
+        folders = [folder for task in tasks for folder in task.iterdir() if folder.is_dir()]
+        databases = sorted(database for folder in folders for database in folder.iterdir() if is_rocksdb(database))
+        return [database / "LOCK" for database in databases]
+
 
 KAFKA_STREAMS = TaskTree(
     system="kafka-streams",
@@ -93,3 +103,18 @@ KAFKA_STREAMS = TaskTree(
 )
 STREAMIZ = TaskTree(system="streamiz", separator="-", segment_marks=".", process_file="streamiz-process-metadata")
 TASK_TREES = (KAFKA_STREAMS, STREAMIZ)
+
+
+def task_of(path: Path) -> tuple[TaskTree, Path] | None:
+    """The task directory that a path names, or in which it names a store or a segment, and its layout."""
+    above = [(tree, folder) for folder in (path, *path.parents[:2]) for tree in TASK_TREES]
+    return next(((tree, folder) for tree, folder in above if folder.name == GLOBAL or tree.numbers(folder.name)), None)
+
+
+def locks_above(path: Path) -> list[Path]:
+    """The lock files of applications that guard a directory: in it and up to two levels above it, or above its task.
+
+    Where `path` is a named topology, or in one, its application's lock is above the topology.
+    """
+    _, guarded = task_of(path) or (KAFKA_STREAMS, path)
+    return [folder / tree.lock for folder in (guarded, *guarded.parents[:2]) for tree in TASK_TREES if tree.lock]

@@ -22,6 +22,22 @@ SOURCE: tuple[Mutant, ...] = (
         tests=("test_what_was_prepared_and_not_committed_is_refused[prepared-prepared-flushed]",),
     ),
     Mutant(
+        name="locks-above-not-probed",
+        claim="I6",
+        definition="locks_above",
+        old="for folder in (guarded, *guarded.parents[:2])",
+        new="for folder in (guarded,)",
+        tests=("test_no_switch_is_made_while_the_application_holds_it[a named topology]",),
+    ),
+    Mutant(
+        name="adapter-opened-beside-its-application",
+        claim="I6",
+        definition="open_stores",
+        old="    _check_application_stopped(*places.directories)\n",
+        new="",
+        tests=("test_an_adapter_or_a_store_is_not_opened_for_writing_while_another_process_holds_it[0_0]",),
+    ),
+    Mutant(
         name="clean-stop-taken-for-the-end",
         claim="I6",
         definition="check_clean",
