@@ -11,5 +11,5 @@ SESSION_HEADERS_FAMILY = "sessionKeyValueWithHeaders"
 OFFSETS = "offsets"
 """The system's own, since 4.3: changelog offsets, whether the store is open, and its position."""
 VERSIONS = OwnerVersions("Kafka Streams", oldest="3.9", newest="4.3", example="4.1", families=((OFFSETS, "4.3"),))
-"""3.9 carries RocksDB 7.9, which opens table format 5, the one that new stores are written in, but not 6. Versions
-before 3.9 carry older ones, and none was tried."""
+"""The RocksDB of 3.9 opens table format 5, the one that new stores are written in, but not 6. Those of 3.0 and newer do
+so too; what versions before 3.9 keep beside the records was not tried."""

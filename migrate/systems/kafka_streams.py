@@ -39,7 +39,14 @@ from migrate.systems.offsets_family import read_offsets
 from migrate.systems.task_tree import KAFKA_STREAMS, STREAMIZ, locks_above
 
 _LEAST_SEGMENT_MS = 60_000
-_VERSIONS = {"7.9": "3.9 or older", "9.7": "4.0 or 4.1", "10.1": "4.2 or newer"}
+_VERSIONS = {
+    "5.18": "2.8 or older",
+    "6.19": "3.0",
+    "6.22": "3.1",
+    "7.9": "3.9 or older",
+    "9.7": "4.0 or 4.1",
+    "10.1": "4.2 or newer",
+}
 """Versions of Kafka Streams, by the RocksDB that they contain."""
 
 

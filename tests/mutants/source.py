@@ -6,6 +6,22 @@ from tests.mutants.mutant import Mutant
 
 SOURCE: tuple[Mutant, ...] = (
     Mutant(
+        name="checksums-of-a-newer-rocksdb",
+        claim="I8",
+        definition="table_options",
+        old="ChecksumType.crc32c()",
+        new="ChecksumType.xxh3()",
+        tests=("test_every_new_table_has_checksums_that_the_oldest_owner_checks",),
+    ),
+    Mutant(
+        name="owner-too-old-not-noticed",
+        claim="I8",
+        definition="_check_owner_reads",
+        old="not reads_new_stores(found)",
+        new="not found",
+        tests=("test_an_owner_too_old_for_the_new_store_is_refused",),
+    ),
+    Mutant(
         name="pipes-taken-for-files",
         claim="I4",
         definition="check_regular",

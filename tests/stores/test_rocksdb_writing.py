@@ -13,10 +13,13 @@ from hypothesis import strategies as st
 from migrate.errors import CorruptionError
 from migrate.stores import files
 from migrate.stores.batch import Batch
-from migrate.stores.rocksdb.options_file import read_options
+from migrate.stores.rocksdb.live import open_live
+from migrate.stores.rocksdb.options_file import read_options, reads_new_stores
 from migrate.stores.rocksdb.sst import SstFile
 from migrate.stores.rocksdb.writing import KeyOrderError, SstWriter, TableOptions, create_database
 from tests.support import FIXTURE, numbered, read_families
+
+CRC32C = 1
 
 
 def _batch(*keys: bytes) -> Batch:
@@ -69,6 +72,45 @@ def test_tables_are_such_that_the_oldest_owner_opens_them(tmp_path: Path) -> Non
     create_database(tmp_path / "db", {"keyValueWithTimestamp": TableOptions()}, {"keyValueWithTimestamp": [file]}, {})
     options = read_options(tmp_path / "db")
     assert {family.format_version for family in options.values()} == {5}
+
+
+def checksum_types(folder: Path) -> set[int]:
+    """Of every table below the folder: the first byte of its footer, of 53 bytes up to format 5."""
+    return {file.read_bytes()[-53] for file in folder.rglob("*.sst")}
+
+
+def test_every_new_table_has_checksums_that_the_oldest_owner_checks(tmp_path: Path) -> None:
+    """CRC32C, in chunks, entries, tails, what the adapter writes, and what it makes of them when it compacts."""
+    changes = SstWriter(tmp_path / "changes.sst", TableOptions())
+    changes.write_changes([b"a", b"b"], [b"new", None])
+    changes.finish()
+    files = {"default": [_write(tmp_path / "a.sst", numbered(10))]}
+    create_database(
+        tmp_path / "db",
+        {"offsets": TableOptions()},
+        files,
+        {"offsets": {b"k": b"v"}},
+        changes={"default": changes.path},
+    )
+    assert len([*(tmp_path / "db").glob("*.sst")]) == 3
+    assert checksum_types(tmp_path / "db") == {CRC32C}
+
+    with open_live(tmp_path / "db") as database:
+        database.make_family("new")
+        for name in ("new", "default"):
+            database.family(name).put(b"k", b"v")
+            database.family(name).flush()
+            assert checksum_types(tmp_path / "db") == {CRC32C}
+            database.family(name).compact()
+    assert checksum_types(tmp_path / "db") == {CRC32C}
+
+
+@pytest.mark.parametrize(
+    ("version", "reads"),
+    [("5.18.4", False), ("6.5.3", False), ("6.6.0", True), ("6.19", True), ("10.1.3", True), ("main", True)],
+)
+def test_rocksdb_reads_new_stores_from_6_6_on(version: str, *, reads: bool) -> None:
+    assert reads_new_stores(version) is reads
 
 
 @settings(max_examples=20)

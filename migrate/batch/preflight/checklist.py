@@ -219,7 +219,7 @@ class Preflight:
             Check("source.tables", "this RocksDB can read and write its tables", self._tables, files),
             Check("source.clean", "nothing old will be replayed into the new store", self._clean, files),
             Check("source.format", "the column families are those of [source] format", self._format, files),
-            Check("target.version", "the [target] version can open the new store", lambda: check_version(spec), files),
+            Check("target.version", "its owner, or the [target] version, can open the new store", self._version, files),
             Check("migration.same", "it is the migration that was started, if one was", self._same, files),
         )
 
@@ -305,6 +305,9 @@ class Preflight:
             f"RocksDB {ROCKSDB_VERSION} reads table format {NEWEST_FORMAT_VERSION} and older, and writes "
             f"{TableOptions().format_version}"
         )
+
+    def _version(self) -> str | None:
+        return check_version(self._spec, self.source)
 
     def _clean(self) -> str:
         has_asked = self.stored is not None and self.stored.asked_for_changelog_ends

@@ -7,12 +7,12 @@ import shutil
 import time
 from pathlib import Path
 
-from formats import Conversion
+from formats import Conversion, Format
 from formats.format import in_order
 from migrate.batch.ledger.marker import check_ours
 from migrate.batch.source.changelog_ends import ChangelogEnds, check_ends
 from migrate.batch.source.snapshot import is_snapshot_current
-from migrate.batch.source.source import Source
+from migrate.batch.source.source import Source, is_another_system
 from migrate.errors import RefusedError, SourceChangedError
 from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.units import size
@@ -23,6 +23,7 @@ from migrate.stores.exchange import can_rename
 from migrate.stores.files import cannot_link, existing_parent, total_size
 from migrate.stores.regular_files import walk
 from migrate.stores.rocksdb.layout import database_files, foreign_entries
+from migrate.stores.rocksdb.options_file import reads_new_stores, rocksdb_version
 
 SPACE_MARGIN = 1.2
 _CLOCK_SLACK_SECONDS = 60
@@ -265,10 +266,12 @@ def _check_free(what: str, folder: Path, needed: int, *, hint: str) -> str:
     return f"{size(free)} free, up to {size(needed)} needed"
 
 
-def check_version(spec: Spec) -> str | None:
-    """The system and version that will open the new store. Raises RefusedError where it has no such format."""
+def check_version(spec: Spec, source: Source) -> str | None:
+    """The system and version that will open the new store. Raises RefusedError where it could not."""
     version, target = spec.target.version, spec.target_format
     if version is None:
+        if not is_another_system(spec):
+            _check_owner_reads(source, target)
         return None
     known = target.checked_version(version)
     if target.since is not None and in_order(version) < in_order(target.since):
@@ -278,6 +281,19 @@ def check_version(spec: Spec) -> str | None:
             "format without headers",
         )
     return f"{known.name} {version}"
+
+
+def _check_owner_reads(source: Source, target: Format) -> None:
+    """Raises RefusedError where the RocksDB that wrote the old store is too old to open the new one."""
+    for directory in source.every_directory():
+        found = rocksdb_version(directory)
+        if found is not None and not reads_new_stores(found):
+            known = target.versions
+            named = "" if known is None else f', or name that version: [target] version = "{known.example}"'
+            raise RefusedError(
+                f"{directory} was written by RocksDB {found}, which cannot read the new store",
+                hint=f"RocksDB 6.6 and newer can: let a newer version of the application open the store once{named}",
+            )
 
 
 def check_owner(source: Source) -> None:

@@ -19,6 +19,10 @@ NEWEST_FORMAT_VERSION = 6
 """The newest table format that the RocksDB in rocksdict (9.8) reads; 7 is the default since RocksDB 10.11."""
 
 
+_OLDEST_READER = (6, 6)
+"""The oldest RocksDB that reads the table format and the manifest of new stores."""
+
+
 @dataclass(frozen=True, slots=True)
 class FamilyOptions:
     """The options of one column family that decide whether it can be read, and how it is best written."""
@@ -38,7 +42,7 @@ def read_options(directory: Path) -> dict[str, FamilyOptions]:
     Raises RefusedError for a damaged file, and where the write-ahead log is in another directory.
     """
     parsed = _parse_newest(directory)
-    if parsed.wal_dir and Path(parsed.wal_dir).resolve() != directory.resolve():
+    if parsed.wal_dir and _is_log_elsewhere(directory, Path(parsed.wal_dir)):
         raise RefusedError(
             f"{directory} has its write-ahead log in another directory, {parsed.wal_dir}",
             hint="open and close the store once with its owner after setting wal_dir to the directory itself",
@@ -50,6 +54,27 @@ def rocksdb_version(directory: Path) -> str | None:
     """The version of the last RocksDB that opened the directory for writing, from its newest OPTIONS file; None: not
     known. Raises RefusedError for a damaged file."""
     return _parse_newest(directory).rocksdb_version
+
+
+def _is_log_elsewhere(directory: Path, named: Path) -> bool:
+    """Whether the write-ahead log is in the directory that OPTIONS names.
+
+    RocksDB up to 6.22 names the directory of the database itself, as it was: the files may have been copied since.
+    """
+    if named.resolve() == directory.resolve() or (named / "CURRENT").exists():
+        return False
+    here, there = (max(map(_number, each.glob("*.log")), default=-1) for each in (directory, named))
+    return here < 0 or there > here
+
+
+def _number(log: Path) -> int:
+    return int(log.stem) if log.stem.isdecimal() else -1
+
+
+def reads_new_stores(version: str) -> bool:
+    """Whether the RocksDB of that version, as an OPTIONS file names it, can open a new store."""
+    numbers = version.split(".")[:2]
+    return not all(map(str.isdecimal, numbers)) or tuple(map(int, numbers)) >= _OLDEST_READER
 
 
 def blob_compression(directory: Path) -> str:

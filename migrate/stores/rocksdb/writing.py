@@ -52,11 +52,11 @@ _COMPRESSIONS = {
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """How SST files are written: by default so that every version of the owning system can open them."""
+    """How SST files are written: so that the RocksDB of the owning system can open them, from 6.6 on."""
 
     compression: str = "kNoCompression"
     format_version: int = 5
-    """RocksDB 7.9.2 (Kafka Streams up to 3.9) reads no newer one."""
+    """RocksDB 6.6 is the first to read it; 7.9 (Kafka Streams up to 3.9) reads no newer one."""
 
 
 def table_options(table: TableOptions, *, filters_everywhere: bool = False) -> Options:
@@ -69,7 +69,7 @@ def table_options(table: TableOptions, *, filters_everywhere: bool = False) -> O
     blocks.set_block_size(4096)
     blocks.set_bloom_filter(10, False)
     blocks.set_format_version(table.format_version)
-    blocks.set_checksum_type(ChecksumType.crc32c() if table.format_version < 5 else ChecksumType.xxh3())
+    blocks.set_checksum_type(ChecksumType.crc32c())  # RocksDB reads XXH3 from 6.27 on only
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.create_missing_column_families(True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from migrate.errors import ExitCode
 from migrate.model.events import Event
 from migrate.spec.loading import parse_spec
 from migrate.systems.checkpoint_file import read_checkpoint
+from tests.support import make_spec
 
 STATE = Path(__file__).resolve().parents[2] / "fixtures/kafka-streams-4.0.1/orders-app"
 
@@ -101,6 +103,41 @@ def test_a_table_format_that_is_too_new_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(RefusedError, match="table format version 7"):
         run(spec_in(tmp_path))
+
+
+def _written_by(version: str, base: Path) -> None:
+    shutil.copytree(STATE, base / "orders-app")
+    for options in base.glob("orders-app/*/rocksdb/orders/OPTIONS-*"):
+        options.write_text(re.sub(r"rocksdb_version=[0-9.]+", f"rocksdb_version={version}", options.read_text()))
+
+
+def test_an_owner_too_old_for_the_new_store_is_refused(tmp_path: Path) -> None:
+    _written_by("5.18.4", tmp_path)
+
+    with pytest.raises(RefusedError, match=r"written by RocksDB 5\.18\.4, which cannot read the new store") as refused:
+        run(spec_in(tmp_path))
+    assert '[target] version = "4.1"' in (refused.value.hint or "")
+    assert not (tmp_path / "work").exists()
+    assert [each.name for each in plan(spec_in(tmp_path)).checks if each.outcome == "failed"] == ["target.version"]
+
+
+def test_a_newer_owner_that_is_named_gets_the_store_of_an_older_one(tmp_path: Path) -> None:
+    _written_by("5.18.4", tmp_path)
+    spec = make_spec(
+        tmp_path,
+        tmp_path / "orders-app",
+        source_format="kafka-streams.key-value",
+        target_format="kafka-streams.timestamped-key-value",
+        source={"store": "orders"},
+        target={"version": "3.9"},
+        conversion={"allow": ["unclean-source"]},
+    )
+    assert run(spec).state == "published"
+
+
+def test_the_oldest_owner_that_can_read_the_new_store_needs_no_word(tmp_path: Path) -> None:
+    _written_by("6.6.4", tmp_path)
+    assert run(spec_in(tmp_path)).state == "published"
 
 
 # An application that was started again, processed records and was killed leaves the files of an earlier clean stop.

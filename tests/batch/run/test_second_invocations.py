@@ -257,13 +257,34 @@ def test_a_symbolic_link_in_the_state_directory_is_refused_before_anything_is_wr
     assert not (tmp_path / "work").exists()
 
 
-def test_a_write_ahead_log_elsewhere_is_refused(tmp_path: Path) -> None:
-    source = make_store(tmp_path / "old", numbered(50))
+def _log_named_in(source: Path, place: Path) -> None:
+    """As RocksDB does up to 6.22, also where the place is the directory of the database itself."""
     newest = sorted(source.glob("OPTIONS-*"))[-1]
-    newest.write_text(newest.read_text().replace("[DBOptions]", "[DBOptions]\n  wal_dir=/elsewhere", 1))
+    newest.write_text(newest.read_text().replace("[DBOptions]", f"[DBOptions]\n  wal_dir={place}", 1))
 
-    with pytest.raises(RefusedError, match="write-ahead log in another directory, /elsewhere"):
+
+@pytest.mark.parametrize("is_left_behind", [False, True])
+def test_a_write_ahead_log_elsewhere_is_refused(tmp_path: Path, *, is_left_behind: bool) -> None:
+    source, elsewhere = make_store(tmp_path / "old", numbered(50)), tmp_path / "elsewhere"
+    _log_named_in(source, elsewhere)
+    elsewhere.mkdir()
+    (log,) = source.glob("*.log")
+    log.rename(elsewhere / "000100.log")
+    if is_left_behind:
+        log.touch()
+
+    with pytest.raises(RefusedError, match=r"write-ahead log in another directory, .*/elsewhere"):
         run(raw_spec(tmp_path, source))
+
+
+@pytest.mark.parametrize("place", ["old", "moved", "gone"])
+def test_a_write_ahead_log_in_the_directory_itself_is_found_wherever_that_was(place: str, tmp_path: Path) -> None:
+    source = make_store(tmp_path / "old", numbered(50))
+    _log_named_in(source, tmp_path / place)
+    if place == "moved":
+        shutil.copytree(source, tmp_path / place)
+
+    assert run(raw_spec(tmp_path, source)).state == "published"
 
 
 def test_a_damaged_options_file_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Stores of RocksDB's own releases, which are older than the RocksDB that writes new stores here."""
