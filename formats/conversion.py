@@ -95,7 +95,7 @@ class Conversion:
     def convert(self, key: bytes, value: bytes, time_ms: int | None = None) -> tuple[bytes, bytes] | None:
         """The target's (key, value), or None where there is none. Raises EntryError: a reject.
 
-        `time_ms`: the record's time, which is written instead of the default.
+        `time_ms`: the record's time, which the function sees, and which is written instead of the default.
         """
         return self.convert_counting(key, value, time_ms)[0]
 
@@ -112,11 +112,13 @@ class Conversion:
         found = self.source.decode(key, value)
         if found.history is not None and HISTORY not in self.target.carries:
             return None, 0
+        if found.timestamp_ms is None and time_ms is not None:
+            found = replace(found, timestamp_ms=time_ms)
         record, dropped = (found, 0) if self.function is None else apply_function(self.function, found, self._lost)
         if record is None:
             return None, dropped
         if record.timestamp_ms is None:
-            record = replace(record, timestamp_ms=self.default_timestamp_ms if time_ms is None else time_ms)
+            record = replace(record, timestamp_ms=self.default_timestamp_ms)
         if self.target.is_segmented and record.window != found.window:
             raise InvalidEntryError("the function changed the window, which tells the segment that the record lies in")
         converted = self.target.encode(record)

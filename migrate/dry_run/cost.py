@@ -12,6 +12,7 @@ from pathlib import Path
 
 from formats import Conversion
 from migrate.batch.chunk.reader import Records
+from migrate.batch.chunk.times import make_converter
 from migrate.dry_run.report import ChangelogPlan, ChunkPlanned, Cost, Inventory
 from migrate.dry_run.scale_model import (
     PARTS,
@@ -23,7 +24,6 @@ from migrate.dry_run.scale_model import (
     model,
     recommended_chunk_size,
 )
-from migrate.engine.converter import Converter
 from migrate.engine.pump import pump
 from migrate.engine.rejects import RejectsByReason
 from migrate.model.key_range import KeyRange
@@ -78,7 +78,7 @@ def measure(records: Records, mapping: FamilyMapping, start: bytes | None, conve
             writers.append(SstWriter(file, TableOptions(compression=mapping.compression)))
             return writers[0]
 
-        converter = Converter(conversion, conversion.program, RejectsByReason(), mapping.source)
+        converter = make_converter(conversion, records.known_times, RejectsByReason(), mapping.source)
         started = time.perf_counter()
         try:
             piece = _piece(records.batches(mapping, KeyRange(start=start)))

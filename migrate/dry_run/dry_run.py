@@ -6,9 +6,11 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property, partial
 
+from migrate.batch.changelog.times import SampledTimes
 from migrate.batch.context import Context, make_context
 from migrate.batch.ledger.intervals import pending_chunks, under_reject_policy
 from migrate.batch.ledger.marker import is_usable
@@ -44,7 +46,7 @@ from migrate.model.plan import DatabasePlan
 from migrate.spec.allowed import CHANGELOG
 from migrate.spec.function.fingerprint import checked_code, tracking_imports
 from migrate.spec.spec import Spec
-from migrate.spec.ways import changelog_note, way_of
+from migrate.spec.ways import changelog_note, takes_times, way_of
 from migrate.stores.files import existing_parent
 
 SAMPLE = 10_000
@@ -210,10 +212,18 @@ class _DryRun:
             return None
         preflight = self._preflight
         self._context.notify("dry-run.started", is_full=self._options.is_full)
-        reader = SourceReader(
-            self._context, preflight.source, self._databases, self._options, is_running=preflight.is_in_use
-        )
-        return reader.read()
+        with ExitStack() as opened:
+            times = None
+            if takes_times(self._spec, self._context.conversion) and outcomes.get("changelog.topic") == "ok":
+                sampled = SampledTimes(
+                    self._spec, self._context.conversion, preflight.source, every=self._options.is_full
+                )
+                times = opened.enter_context(sampled)
+            options, is_running = self._options, preflight.is_in_use
+            reader = SourceReader(
+                self._context, preflight.source, self._databases, options, times, is_running=is_running
+            )
+            return reader.read()
 
     @cached_property
     def _databases(self) -> tuple[DatabasePlan, ...]:

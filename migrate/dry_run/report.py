@@ -183,6 +183,8 @@ class SampleConversion(Value):
     key_sizes: Sizes | None
     """Sizes of the new keys."""
     value_sizes: Sizes | None
+    times: str = ""
+    """Which records are in the sample, where the new store takes their times from the changelog; empty: all may be."""
 
 
 class SegmentPlanned(Value):

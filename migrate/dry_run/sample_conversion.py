@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from operator import eq
 from pathlib import Path
@@ -13,6 +13,7 @@ from formats.likeness import SURE, FormatSample, leaves_marks
 from formats.program import IDENTITY
 from formats.registry import FORMATS
 from migrate.batch.chunk.reader import Records
+from migrate.batch.chunk.times import TimesColumn, make_converter, unpacked_times
 from migrate.batch.plan.sample import Entry, convert_sample
 from migrate.dry_run.examples import before_after
 from migrate.dry_run.key_order import KeyOrder
@@ -86,27 +87,32 @@ class SampleConverter(ConversionCounts):
         self._store_partition = store_partition
         self._runs = 0
 
-    def take(self, batch: Batch, mapping: FamilyMapping, *, weight: float) -> None:
+    def take(self, batch: Batch, mapping: FamilyMapping, times: TimesColumn | None = None, *, weight: float) -> None:
         """Convert each record of a batch; `weight`: the number of the store's records that each one represents.
+
+        `times`: those of the changelog, where the new store takes them.
 
         Raises RefusedError where the function is not pure.
         """
         self.records += len(batch)
         self.old_sizes.add(batch, weight)
         self._compare_formats(batch)
-        pairs = list(self._convert(batch, mapping))
+        packed = None if times is None else times(batch.keys)
+        pairs = list(self._convert(batch, mapping, unpacked_times(packed, len(batch))))
         self.converted += len(pairs)
         new = Batch([new[0] for _, new in pairs], [new[1] for _, new in pairs])
         if pairs:
             self.order.add(new.keys, lambda: [old[0] for old, _ in pairs])
             self.new_sizes.add(new, weight)
             self._keep_example(*pairs[len(pairs) // 2])
-        self._compare_paths(batch, new, mapping)
+        self._compare_paths(batch, new, mapping, packed)
 
-    def _convert(self, batch: Batch, mapping: FamilyMapping) -> Iterator[tuple[Entry, Entry]]:
-        for key, value in zip(batch.keys, batch.values, strict=True):
+    def _convert(
+        self, batch: Batch, mapping: FamilyMapping, times: Sequence[int | None]
+    ) -> Iterator[tuple[Entry, Entry]]:
+        for key, value, time_ms in zip(batch.keys, batch.values, times, strict=True):
             try:
-                converted = convert_sample(self.conversion, key, value)
+                converted = convert_sample(self.conversion, key, value, time_ms)
             except EntryError as error:
                 self.decoded += self._decodes(key, value)
                 self.rejects.add(mapping.source, key, value, str(error), error.place)
@@ -126,11 +132,14 @@ class SampleConverter(ConversionCounts):
             return False
         return True
 
-    def _compare_paths(self, batch: Batch, expected: Batch, mapping: FamilyMapping) -> None:
+    def _compare_paths(
+        self, batch: Batch, expected: Batch, mapping: FamilyMapping, times: Sequence[bytes] | None
+    ) -> None:
         """Compare the compiled path's result for a batch with `expected`, the reference path's."""
-        if self._program is None:
+        program = self._program if times is None else self.conversion.timed_program
+        if program is None:
             return
-        found = Converter(self.conversion, self._program, CountRejects(""), mapping.source)(batch)
+        found = Converter(self.conversion, program, CountRejects(""), mapping.source)(batch, times)
         self.both_paths += len(batch)
         if (found.keys, found.values) == (expected.keys, expected.values):
             return
@@ -191,6 +200,7 @@ class FullScan(ConversionCounts):
         super().__init__(conversion)
         self._keeps_keys = self._program is not None and self._program.key == IDENTITY
         self._source_batch = Batch([], [])
+        self._times: Sequence[bytes] | None = None
 
     def take(
         self, records: Records, plan: DatabasePlan, mapping: FamilyMapping, on_progress: Callable[[int], None]
@@ -208,7 +218,9 @@ class FullScan(ConversionCounts):
                 count(batch)
                 self.expired += len(batch)
         else:
-            converter = Converter(self.conversion, self._program, self.rejects, mapping.source)
+            converter = make_converter(self.conversion, records.known_times, self.rejects, mapping.source)
+            if (look_up := converter.times) is not None:
+                converter.times = lambda keys: self._see_times(look_up(keys))
             pumped = pump(records.batches(mapping), converter, lambda: self, count)
             self.records += pumped.scanned.records
             self.converted += pumped.written.records
@@ -222,20 +234,25 @@ class FullScan(ConversionCounts):
             self.order.add(batch.keys, partial(self._converted_keys, self._source_batch))
         self.unchanged += _unchanged(self._source_batch, batch)
 
-    def _converted_keys(self, batch: Batch) -> list[bytes]:
-        return [key for key, value in zip(batch.keys, batch.values, strict=True) if self._is_written(key, value)]
+    def _see_times(self, times: Sequence[bytes]) -> Sequence[bytes]:
+        self._times = times
+        return times
 
-    def _is_written(self, key: bytes, value: bytes) -> bool:
+    def _converted_keys(self, batch: Batch) -> list[bytes]:
+        records = zip(batch.keys, batch.values, unpacked_times(self._times, len(batch)), strict=True)
+        return [record[0] for record in records if self._is_written(*record)]
+
+    def _is_written(self, key: bytes, value: bytes, time_ms: int | None) -> bool:
         try:
-            return self.conversion.convert(key, value) is not None
+            return self.conversion.convert(key, value, time_ms) is not None
         except EntryError:
             return False
 
 
 def conversion_results(
-    sample: SampleConverter, counts: ConversionCounts, inventory: Inventory, seed: int
+    sample: SampleConverter, counts: ConversionCounts, inventory: Inventory, seed: int, times: str = ""
 ) -> SampleConversion:
-    """The results of the conversion; `counts`: of the sample, or of all records."""
+    """The results of the conversion; `counts`: of the sample, or of all records; `times`: where these come from."""
     conversion = sample.conversion
     return SampleConversion(
         records=counts.records,
@@ -265,6 +282,7 @@ def conversion_results(
         program=None if conversion.program is None else str(conversion.program),
         key_sizes=counts.new_sizes.keys.sizes(),
         value_sizes=counts.new_sizes.values.sizes(),
+        times=times,
     )
 
 

@@ -11,8 +11,10 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 
+from migrate.batch.changelog.times import SampledTimes
 from migrate.batch.chunk.reader import Records, inputs_of
 from migrate.batch.context import Context
+from migrate.batch.plan.known_times import KnownTimes
 from migrate.batch.plan.make import cut_database
 from migrate.batch.plan.sample import check_sample, check_segments
 from migrate.batch.preflight.check import CheckReport, failed
@@ -57,7 +59,8 @@ class SourceReader:
     """Reads the RocksDB directories that the new ones are made of: samples of all, then all records if wanted.
 
     A failure in one directory does not hide the others. An old directory that several new ones are made of is listed
-    once, and its records are read for each of them. `is_running`: the owner may remove files meanwhile.
+    once, and its records are read for each of them. `is_running`: the owner may remove files meanwhile. `times`: where
+    the new store takes its times from the changelog; records whose times are not known are in no sample then.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class SourceReader:
         source: Source,
         databases: tuple[DatabasePlan, ...],
         options: Options,
+        times: SampledTimes | None = None,
         *,
         is_running: bool,
     ) -> None:
@@ -87,6 +91,7 @@ class SourceReader:
         self._read: list[DatabasePlan] = []
         """The new directories whose sources could be sampled."""
         self._opening_seconds = 0.0
+        self._times = times
 
     def read(self) -> SourceReader:
         """Read a sample of every directory, time a piece of the largest one, and read all where that is wanted."""
@@ -96,9 +101,14 @@ class SourceReader:
             self._sample_database(plan, is_timed=plan is largest)
         if self._options.is_full:
             self._read_all(deadline=None)
-        elif not self._options.is_sample and self._tally.sampled and self._seconds_for_all() < ALL_SECONDS:
+        elif self._may_read_all and self._tally.sampled and self._seconds_for_all() < ALL_SECONDS:
             self._read_all(deadline=time.monotonic() + _PATIENCE * ALL_SECONDS)
         return self
+
+    @property
+    def _may_read_all(self) -> bool:
+        """Whether all records may be converted without being asked for: their times must be known."""
+        return not self._options.is_sample and (self._times is None or self._times.are_whole)
 
     @property
     def rejects(self) -> float:
@@ -126,7 +136,8 @@ class SourceReader:
 
     def conversion(self, inventory: Inventory) -> SampleConversion:
         """The results of the conversion: of the sample, with counts over all records where all were read."""
-        return conversion_results(self._sample, self._converted, inventory, self._options.seed)
+        times = "" if self._times is None else self._times.in_words
+        return conversion_results(self._sample, self._converted, inventory, self._options.seed, times)
 
     def _sample_database(self, plan: DatabasePlan, *, is_timed: bool) -> None:
         """Sample one new directory's sources; they are opened again if their owner changed files before the reading."""
@@ -144,7 +155,7 @@ class SourceReader:
                 self.measured = self._time(plan, records, chunks[len(chunks) // 2].keys.start)
             check_segments(records.databases, plan, self._source)
             allowed = self._context.spec.conversion.allow
-            check_sample(records.databases, plan, self._context.conversion, allowed)
+            check_sample(records.databases, plan, self._context.conversion, allowed, self._times_of(plan))
 
     def _read_all(self, deadline: float | None) -> None:
         """Convert all records. The results stay the sample's where that does not end by `deadline`."""
@@ -188,7 +199,12 @@ class SourceReader:
         stack.close()  # what an earlier attempt opened
         inputs = inputs_of(plan, self._source.directories(self._partitions[plan.store_partition]))
         openings = (open_read_only(Path(each), all_files=self._is_running) for each in inputs.directories)
-        return Records(inputs, self._context.conversion.source, [stack.enter_context(each) for each in openings])
+        opened = [stack.enter_context(each) for each in openings]
+        known = self._times_of(plan)
+        return Records(inputs, self._context.conversion.source, opened, None if known is None else known.run)
+
+    def _times_of(self, plan: DatabasePlan) -> KnownTimes | None:
+        return None if self._times is None else self._times.of(plan.store_partition)
 
     @system_errors_explained()
     def _survey(self, plan: DatabasePlan, stack: ExitStack) -> tuple[Records, list[Chunk]]:
@@ -217,12 +233,15 @@ class SourceReader:
         found, share = self._found[place], self._sharing[plan.store_partition]
         size = SampleSize(max(1, self._options.sample // share), MOST_SAMPLE_BYTES // share, self._options.seed)
         run_bytes = max(1.0, found.record_bytes / share / max(1, size.records // RUN_LENGTH))
-        sample = read_sample(records.databases[number], family, size)
+        run, database = self._times_of(plan), records.databases[number]
+        sample = read_sample(database, family, size) if run is None else run.sample(database, family, size)
+        times = None if run is None else run.column()
         rejected, expired, shadowed = counts.rejects.count, counts.expired, records.shadowed
         counts.begin(plan.store_partition)
         for batch in records.sampled(number, mapping, family, sample.batches):
             if plan.is_kept:
-                counts.take(batch, mapping, weight=1.0 if sample.is_whole else run_bytes / max(1, batch.size))
+                weight = 1.0 if sample.is_whole else run_bytes / max(1, batch.size)
+                counts.take(batch, mapping, times, weight=weight)
             else:
                 counts.expired += len(batch)
         tally = self._tally

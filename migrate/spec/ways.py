@@ -144,6 +144,11 @@ def takes_times(spec: Spec, conversion: Conversion) -> bool:
     return conversion.takes_times and spec.changelog is not None and spec.changelog.timestamps == "changelog"
 
 
+def sees_times(spec: Spec, conversion: Conversion) -> bool:
+    """Whether the function gets the times that the new store takes from the old changelog."""
+    return conversion.function is not None and takes_times(spec, conversion)
+
+
 def changelog_note(spec: Spec, conversion: Conversion) -> str:
     """What the operator must know about the changelog, in one sentence; every step reports it."""
     if (way := way_of(spec, conversion)) != "none":
@@ -173,4 +178,6 @@ def changelog_identity(spec: Spec) -> dict[str, str]:
     if section is None:
         return {}
     asked = {"application_id": application_of(spec), "timestamps": section.timestamps}
+    if section.timestamps == "changelog" and spec.conversion.function is not None:
+        asked["seen_by"] = "function"  # which got no time in earlier releases
     return {"[changelog]": json.dumps({**asked, "way": section.way or "new-topic"})}

@@ -108,6 +108,14 @@ def test_a_function_sees_what_the_source_holds() -> None:
     assert seen == [StateRecord(b"k", b"v", 5)]
 
 
+def test_a_function_sees_the_time_that_the_record_will_have_and_one_that_it_sets_wins() -> None:
+    pair = get_format(KEY_VALUE), get_format(TIMESTAMPED)
+    seen = Conversion(*pair, function=lambda record: replace(record, value=b"%d" % (record.timestamp_ms or 0)))
+    assert seen.convert(b"k", b"v", 9) == (b"k", (9).to_bytes(8, "big") + b"9")
+    chosen = Conversion(*pair, function=lambda record: replace(record, timestamp_ms=5))
+    assert chosen.convert(b"k", b"v", 9) == (b"k", (5).to_bytes(8, "big") + b"v")
+
+
 def test_what_a_function_raises_is_a_reject_with_its_reason() -> None:
     with pytest.raises(FunctionError, match=r"the function raised ZeroDivisionError: .*zero") as caught:
         _convert(lambda record: 1 // 0)

@@ -70,4 +70,12 @@ FUNCTIONS: tuple[Mutant, ...] = (
         new="",
         tests=("test_what_a_function_gives_in_vain_is_refused_until_that_loss_is_allowed",),
     ),
+    Mutant(
+        name="function-sees-no-time",
+        claim="I14",
+        definition="Conversion.convert_counting",
+        old="        if found.timestamp_ms is None and time_ms is not None:\n",
+        new="        if found.timestamp_ms is None and time_ms is not None and self.function is None:\n",
+        tests=("test_a_function_sees_the_time_that_the_record_will_have_and_one_that_it_sets_wins",),
+    ),
 )

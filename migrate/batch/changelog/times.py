@@ -6,26 +6,113 @@ it as long as it is intact.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 from formats import Conversion
 from migrate.batch.changelog.broker.connect import cluster_of
 from migrate.batch.changelog.ways import changelogs, positions, way_of
 from migrate.batch.chunk.executor import Executor, run_all
 from migrate.batch.chunk.task import Task
-from migrate.batch.chunk.times import TimesTask
+from migrate.batch.chunk.times import TimesTask, make_times, open_times
 from migrate.batch.context import Context
 from migrate.batch.home import CHANGELOG, remove_sorted_runs
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
+from migrate.batch.plan.known_times import KnownTimes
+from migrate.batch.source.source import Source
 from migrate.errors import ChangelogFailedError, RefusedError
-from migrate.kafka.cluster import Ends
+from migrate.kafka.cluster import Cluster, Ends
 from migrate.model.changelog.taken import Times
 from migrate.model.changelog.written import Changelog
 from migrate.model.ledger_row import Row, Step, read_detail
 from migrate.spec.spec import Spec
 from migrate.spec.ways import takes_times
+
+MOST_SAMPLED = 20_000
+"""Changelog records of one store partition that are read for a sample."""
+
+
+class SampledTimes:
+    """Times for samples, made in a temporary folder; a context manager.
+
+    Of each changelog its last records before the store's position are read: what they say of a key is the last word.
+    """
+
+    def __init__(self, spec: Spec, conversion: Conversion, source: Source, *, every: bool = False) -> None:
+        """`every`: all records of the changelogs are read."""
+        self._spec = spec
+        self._unknown_ms = conversion.default_timestamp_ms
+        self._source = source
+        self._most = None if every else MOST_SAMPLED
+        self._known: dict[str, KnownTimes] = {}
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    @property
+    def are_whole(self) -> bool:
+        """Whether all that were asked for have what the changelog tells of every key."""
+        return all(each.is_whole for each in self._known.values())
+
+    @property
+    def in_words(self) -> str:
+        """A sentence on which records can be in a sample."""
+        if self.are_whole:
+            return "those of the changelogs, which were read from their first record to the stores' positions"
+        return (
+            f"those of the changelogs: the sample has keys that {MOST_SAMPLED:,} records of each name, the last ones "
+            "before the store's position; other keys were not tried (--full reads whole changelogs)"
+        )
+
+    def of(self, partition: str) -> KnownTimes:
+        """The times of a store partition. Raises ChangelogFailedError where the changelog cannot be read."""
+        if partition not in self._known:
+            self._known[partition] = self._read(partition)
+        return self._known[partition]
+
+    @cached_property
+    def _cluster(self) -> Cluster:
+        return self._open.enter_context(cluster_of(self._spec))
+
+    @cached_property
+    def _folder(self) -> str:
+        return self._open.enter_context(tempfile.TemporaryDirectory(prefix="stateferry-"))
+
+    @cached_property
+    def _changelogs(self) -> dict[str, Changelog]:
+        return {each.store_partition: each for each in changelogs(self._spec, self._source)}
+
+    @cached_property
+    def _positions(self) -> dict[str, int | None]:
+        return positions(self._spec, self._source)
+
+    def _read(self, partition: str) -> KnownTimes:
+        changelog, position = self._changelogs[partition], self._positions[partition]
+        ends = self._cluster.ends_of(changelog.topic, changelog.number)
+        end = ends.stable if position is None else min(position, ends.stable)
+        start = ends.start if self._most is None else max(ends.start, end - self._most)
+        made = make_times(
+            TimesTask(
+                home=self._folder,
+                folder=partition,
+                changelog=changelog,
+                connection=self._cluster.connection,
+                start=start,
+                end=end,
+            )
+        )
+        run = self._open.enter_context(open_times(f"{self._folder}/{made.folder}"))
+        assert run is not None
+        return KnownTimes(run, is_whole=start == ends.start, unknown_ms=self._unknown_ms)
 
 
 def recorded_times(rows: Iterable[Row]) -> dict[str, Times]:

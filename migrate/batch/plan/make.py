@@ -11,6 +11,7 @@ from formats import Conversion, Format
 from migrate.batch.chunk.reader import inputs_of, open_inputs
 from migrate.batch.identity import migration_id
 from migrate.batch.plan.cut import cut
+from migrate.batch.plan.known_times import KnownTimes
 from migrate.batch.plan.sample import check_sample, check_segments
 from migrate.batch.plan.target_layout import new_partition, new_segments, segments_of
 from migrate.batch.plan.warnings import spec_warnings
@@ -171,8 +172,12 @@ def make_plan(
     conversion: Conversion,
     ref: ConversionRef,
     revision: int,
+    times_of: Callable[[str], KnownTimes] | None = None,
 ) -> Plan:
-    """Cut the snapshot into chunks, and convert a sample of each RocksDB directory."""
+    """Cut the snapshot into chunks, and convert a sample of each RocksDB directory.
+
+    `times_of`: the times for the sample of a store partition, where the function sees those of the changelog.
+    """
     partitions = {partition.id: partition for partition in source.partitions}
     chunks: list[Chunk] = []
     for database in databases:
@@ -181,7 +186,8 @@ def make_plan(
             chunks += cut_database(database, opened.databases, spec.run.chunk_size)
             check_segments(opened.databases, database, source)
             with tracking_imports(ref):
-                check_sample(opened.databases, database, conversion, spec.conversion.allow)
+                times = None if times_of is None else times_of(database.store_partition)
+                check_sample(opened.databases, database, conversion, spec.conversion.allow, times)
     checked_code(ref)
     program = conversion.program
     return Plan(

@@ -8,6 +8,8 @@ from itertools import pairwise, product, repeat
 from formats import Conversion, EntryError, Format, LossError
 from formats.function import describe_error
 from formats.likeness import FormatSample
+from migrate.batch.chunk.times import unpacked_times
+from migrate.batch.plan.known_times import KnownTimes
 from migrate.batch.source.sampling import SampleSize, read_sample
 from migrate.batch.source.source import Source
 from migrate.engine.converter import Converter
@@ -82,15 +84,17 @@ Entry = tuple[bytes, bytes]
 """A key and its value, as stored."""
 
 
-def convert_sample(conversion: Conversion, key: bytes, value: bytes) -> tuple[bytes, bytes] | None:
-    """The converted record; None: dropped. A function is called twice.
+def convert_sample(
+    conversion: Conversion, key: bytes, value: bytes, time_ms: int | None = None
+) -> tuple[bytes, bytes] | None:
+    """The converted record; None: dropped. A function is called twice. `time_ms`: the record's, from the changelog.
 
     Raises EntryError for a reject, RefusedError where two results differ, or for a loss that is not allowed.
     """
     if conversion.function is None:  # our own conversions are pure
-        return conversion.convert(key, value)
+        return conversion.convert(key, value, time_ms)
     try:
-        first, second = conversion.convert(key, value), conversion.convert(key, value)
+        first, second = (conversion.convert(key, value, time_ms) for _ in range(2))
     except LossError as error:
         raise loss_not_allowed("a sampled record", key, error) from error
     except OSError as error:
@@ -142,9 +146,13 @@ SAMPLE_MIN_BYTES = 1 << 16
 
 
 def check_sample(
-    opened: Sequence[Database], database: DatabasePlan, conversion: Conversion, allowed: Collection[str]
+    opened: Sequence[Database],
+    database: DatabasePlan,
+    conversion: Conversion,
+    allowed: Collection[str],
+    times: KnownTimes | None = None,
 ) -> None:
-    """Convert a sample of records from the whole key range.
+    """Convert a sample of records from the whole key range; with `times`, of records whose times are known.
 
     Raises RefusedError where none can be converted, where all may be converted already and would be once more (I10),
     or where the function gives two results for a record.
@@ -155,14 +163,17 @@ def check_sample(
     size = SampleSize(SAMPLE_RECORDS // len(opened) or 1, budget)
     for each, mapping in product(opened, database.mappings):
         convert = Converter(conversion, conversion.program, RejectsByReason(), mapping.source)
-        for batch in read_sample(each, mapping.source, size).batches:
+        column = None if times is None else times.column()
+        sample = read_sample(each, mapping.source, size) if times is None else times.sample(each, mapping.source, size)
+        for batch in sample.batches:
             entries = list(zip(batch.keys, batch.values, strict=True))
             if conversion.function is None and len(new := convert(batch)) == len(batch):
                 converted += zip(repeat(mapping), entries, zip(new.keys, new.values, strict=True), strict=False)
                 continue
-            for key, value in entries:
+            seen = unpacked_times(None if column is None else column(batch.keys), len(batch))
+            for (key, value), time_ms in zip(entries, seen, strict=True):
                 try:
-                    converted.append((mapping, (key, value), convert_sample(conversion, key, value)))
+                    converted.append((mapping, (key, value), convert_sample(conversion, key, value, time_ms)))
                 except EntryError as error:
                     reasons.append(f"{show_key(key)}: {error}")
     if reasons and not converted:

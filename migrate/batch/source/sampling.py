@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,6 +43,26 @@ def read_sample(database: Database, family: str, size: SampleSize) -> Sample:
     if _is_small(database, family, size):
         return Sample(is_whole=True, batches=database.batches(family))
     return Sample(is_whole=False, batches=_runs(database, family, size))
+
+
+def read_named(database: Database, family: str, keys: Sequence[bytes], size: SampleSize) -> Sample:
+    """A sample of the records of these keys, as far as the family has them, in key order."""
+    return Sample(is_whole=False, batches=_named(database, family, keys, size))
+
+
+def _named(database: Database, family: str, keys: Sequence[bytes], size: SampleSize) -> Iterator[Batch]:
+    found: dict[bytes, bytes] = {}
+    left = size.max_bytes
+    for key in random.Random(size.seed).sample(keys, len(keys)):
+        if len(found) == size.records or left <= 0:
+            break
+        if (value := database.get(family, key)) is not None:
+            found[key] = value
+            left -= len(key) + len(value)
+    ordered = sorted(found)
+    for at in range(0, len(ordered), RUN_LENGTH):
+        batch = ordered[at : at + RUN_LENGTH]
+        yield Batch(batch, [found[key] for key in batch])
 
 
 def _is_small(database: Database, family: str, size: SampleSize) -> bool:

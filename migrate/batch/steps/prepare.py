@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from migrate.batch.changelog.times import SampledTimes
 from migrate.batch.context import Context
 from migrate.batch.identity import check_identity, check_snapshot, present_identity
 from migrate.batch.ledger.standing import Standing
@@ -14,6 +15,7 @@ from migrate.batch.preflight.places import check_not_opened_since
 from migrate.batch.source.snapshot import take_snapshot
 from migrate.batch.source.source import find_source
 from migrate.model.plan import Plan
+from migrate.spec.ways import sees_times
 
 
 def run_preflight(context: Context, purpose: Purpose, standing: Standing | None = None) -> Preflight:
@@ -32,15 +34,17 @@ def prepare(context: Context, preflight: Preflight, ledger: Ledger) -> Plan:
         store_snapshot(context, preflight, is_for_later=False)
     if stored is not None and stored.chunk_size == context.spec.run.chunk_size:
         return stored
-    plan = make_plan(
-        context.spec,
-        preflight.source,
-        preflight.identity if stored is None else stored.identity,
-        preflight.databases,
-        conversion=context.conversion,
-        ref=context.ref,
-        revision=1 + (stored.revision if stored else 0),
-    )
+    with SampledTimes(context.spec, context.conversion, preflight.source) as times:
+        plan = make_plan(
+            context.spec,
+            preflight.source,
+            preflight.identity if stored is None else stored.identity,
+            preflight.databases,
+            conversion=context.conversion,
+            ref=context.ref,
+            revision=1 + (stored.revision if stored else 0),
+            times_of=times.of if sees_times(context.spec, context.conversion) else None,
+        )
     if context.ref.key is not None or context.ref.value is not None:
         from migrate.spec.pinned_responses import store_responses
 

@@ -17,9 +17,17 @@ class Pair:
     """A store partition of both stores, as they were when they were opened."""
 
     def __init__(
-        self, old: Partition | None, new: Partition | None, *, is_early: bool = False, is_gone: bool = False
+        self,
+        old: Partition | None,
+        new: Partition | None,
+        times: str | None = None,
+        *,
+        is_early: bool = False,
+        is_gone: bool = False,
     ) -> None:
         self.id = "".join(each.id for each in (old or new,) if each is not None)
+        self.times = times
+        """The run of times that new records took theirs from; None: there is none."""
         self.is_early = is_early
         """Whether the new store is not assembled yet."""
         self.is_gone = is_gone

@@ -11,7 +11,10 @@ from itertools import islice
 from formats import EntryError, Format, StateRecord, Window
 from formats.conversion import Conversion
 from formats.serde import BYTES, Serde
+from migrate.batch.changelog.times import recorded_times
+from migrate.batch.chunk.times import TimesColumn, open_times, unpacked_times
 from migrate.batch.ledger.standing import Standing, read_standing
+from migrate.batch.ledger.table import read_ledger
 from migrate.errors import SpecError, StoreNotReadyError, UnknownStateStoreError
 from migrate.model.journal import HALF_DONE
 from migrate.model.ledger_row import Step
@@ -25,6 +28,7 @@ from migrate.queries.side_by_side.report import GetReport, RecordReport, SideByS
 from migrate.queries.stores import QueryableStores
 from migrate.spec.conversion import conversion_ref, load_conversion
 from migrate.spec.spec import Spec
+from migrate.spec.ways import sees_times
 from migrate.stores.state_store import after_prefix
 
 MOST_RECORDS = 100
@@ -166,8 +170,20 @@ class SideBySideStores:
         names = name, self._new_names[name]
         old, new = (self._partitions(side, each) for side, each in zip(self._sides, names, strict=True))
         by_place = {place_of(each): each for each in new or ()}
-        pairs = [Pair(each, by_place.pop(place_of(each), None), is_early=new is None) for each in old or ()]
+        times = self._times()
+        pairs = [
+            Pair(each, by_place.pop(place_of(each), None), times.get(each.id), is_early=new is None)
+            for each in old or ()
+        ]
         return pairs + [Pair(None, each, is_gone=old is None) for each in by_place.values()]
+
+    def _times(self) -> dict[str, str]:
+        """By store partition, the run whose times the function has seen."""
+        if not sees_times(self.spec, self.conversion):
+            return {}
+        home, recorded = self.spec.home, recorded_times(read_ledger(self.spec.home))
+        folders = {partition: home / each.folder for partition, each in recorded.items()}
+        return {partition: str(folder) for partition, folder in folders.items() if folder.is_dir()}
 
     def _partitions(self, stores: QueryableStores, name: str) -> list[Partition] | None:
         """The store partitions of one side; None: they are not assembled yet, or were removed by `finalize`.
@@ -239,7 +255,7 @@ class SideBySideStores:
 
     def _compared(self, pair: Pair, old_key: bytes, old_value: bytes | None) -> SideBySide:
         """The records of an old key."""
-        converted, reason = self._converted(old_key, old_value)
+        converted, reason = self._converted(pair, old_key, old_value)
         new_key, made_value = (self._new_key(old_key), None) if converted is None else converted
         new_value = pair.new_value(new_key)
         target = pair.new_format or self.conversion.target
@@ -267,14 +283,20 @@ class SideBySideStores:
         except EntryError:
             return old_key
 
-    def _converted(self, key: bytes, value: bytes | None) -> tuple[Entry | None, str]:
+    def _converted(self, pair: Pair, key: bytes, value: bytes | None) -> tuple[Entry | None, str]:
         """(the converted entry; None: there is none, why it is rejected)."""
         if value is None:
             return None, ""
         try:
-            return self.conversion.convert(key, value), ""
+            return self.conversion.convert(key, value, self._time_of(pair, key)), ""
         except EntryError as error:
             return None, str(error)
+
+    def _time_of(self, pair: Pair, key: bytes) -> int | None:
+        """The time that the function sees; None: none, or a run has not read it from the changelog yet."""
+        with open_times(pair.times) as run:
+            times = None if run is None else TimesColumn(run, self.conversion.default_timestamp_ms)([key])
+            return unpacked_times(times, 1)[0]
 
 
 def stated_window(text: str | None) -> Window | None:

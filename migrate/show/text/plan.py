@@ -164,6 +164,7 @@ def _tried(tried: SampleConversion) -> Rows:
         "format": f"{tried.decoded:,} of {plural(tried.sampled, 'record')} match [source] format",
         "conversion": _shortened(tried.program) or "record by record, on the reference path",
         "paths": f"{paths} on {plural(tried.both_paths, 'record')}" if tried.both_paths else "",
+        "times": tried.times,
         "lost": "\n".join(tried.losses_in_words) or "nothing",
         "looks like": "\n".join(each.sentence for each in tried.look_alikes),
         "rejects": "\n".join(_reason(reason) for reason in tried.rejects),
