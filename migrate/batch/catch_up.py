@@ -39,7 +39,7 @@ from migrate.batch.steps.rewrite import check_rejects
 from migrate.batch.steps.verify import mismatch_error, record, with_result
 from migrate.batch.steps.verify_subject import Subject
 from migrate.batch.stop import Stop
-from migrate.errors import RefusedError, system_errors_explained
+from migrate.errors import BrokerError, RefusedError, system_errors_explained
 from migrate.kafka.cluster import Cluster, Ends
 from migrate.kafka.latest import unpacked
 from migrate.model.changelog.taken import Tail
@@ -141,7 +141,9 @@ def _application(context: Context, cluster: Cluster) -> Application:
     """
     spec = context.spec
     try:
-        group = check_group(cluster, application_of(spec))
+        group: str | Doubt = check_group(cluster, application_of(spec), spec)
+    except BrokerError as error:
+        group = Doubt(error.message, error.hint)
     except RefusedError as error:
         return Application(error.message, runs=True)
     if context.fence:

@@ -20,8 +20,9 @@ REQUEST_SECONDS = 30.0
 _Asked = TypeVar("_Asked")
 _Answer = TypeVar("_Answer")
 _POLL_SECONDS = 0.2
-_STARTING = ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")
-"""What a broker answers about groups while it starts, or when another one has just taken them over."""
+_NOT_YET = ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "UNSTABLE_OFFSET_COMMIT")
+"""What a broker answers about groups while it starts, when another one has just taken them over, and while offsets are
+being committed in a transaction."""
 
 
 class Client:
@@ -77,22 +78,26 @@ class Client:
     def _ask_coordinator(
         self, doing: str, request: Callable[..., Mapping[Any, Future[Any]]], group: object, **more: object
     ) -> Any:  # noqa: ANN401 - as many kinds of answers as requests
-        """The answer to a request about one group; a coordinator that is not ready yet is asked again."""
+        """The answer to a request about one group."""
+        with self._failures.explained(doing):
+            return self._coordinated(request, group, **more)
+
+    def _coordinated(self, request: Callable[..., Mapping[Any, Future[Any]]], group: object, **more: object) -> Any:  # noqa: ANN401
+        """The same, or KafkaException; a coordinator that cannot answer yet is asked again."""
         from confluent_kafka import KafkaException
 
         deadline = time.monotonic() + REQUEST_SECONDS
-        with self._failures.explained(doing):
-            while True:
-                try:
-                    (asked,) = request([group], request_timeout=REQUEST_SECONDS, **more).values()
-                    answer = self._answer(asked)
-                    _check(getattr(answer, "topic_partitions", ()))
-                except KafkaException as error:
-                    if error.args[0].name() not in _STARTING or time.monotonic() > deadline:
-                        raise
-                    time.sleep(_POLL_SECONDS)
-                else:
-                    return answer
+        while True:
+            try:
+                (asked,) = request([group], request_timeout=REQUEST_SECONDS, **more).values()
+                answer = self._answer(asked)
+                _check(getattr(answer, "topic_partitions", ()))
+            except KafkaException as error:
+                if error.args[0].name() not in _NOT_YET or time.monotonic() > deadline:
+                    raise
+                time.sleep(_POLL_SECONDS)
+            else:
+                return answer
 
     def _answer(self, asked: Future[_Answer]) -> _Answer:
         from confluent_kafka import KafkaException

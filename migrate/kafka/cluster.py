@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import OffsetSpec, TopicDescription
 
+_OF_MEMBERS = (
+    "UNKNOWN_MEMBER_ID",
+    "ILLEGAL_GENERATION",
+    "REBALANCE_IN_PROGRESS",
+    "STALE_MEMBER_EPOCH",
+    "FENCED_MEMBER_EPOCH",
+    "NON_EMPTY_GROUP",
+)
+"""What the broker answers to a commit from outside, while only members of the group may commit."""
+_OF_THE_TOPIC = ("TOPIC_AUTHORIZATION_FAILED", "UNKNOWN_TOPIC_OR_PART")
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 
 
@@ -71,6 +81,8 @@ class Committed:
 
     offset: int
     metadata: str = ""
+    leader_epoch: int = -1
+    """-1: none was committed."""
 
 
 class Cluster(Client):
@@ -163,19 +175,43 @@ class Cluster(Client):
         doing, asked = f"ask for the offsets of group {group}", ConsumerGroupTopicPartitions(group)
         found = self._ask_coordinator(doing, self._admin.list_consumer_group_offsets, asked, require_stable=stable)
         return {
-            (each.topic, each.partition): Committed(each.offset, _metadata(each))
+            (each.topic, each.partition): Committed(
+                each.offset, _metadata(each), -1 if each.leader_epoch is None else each.leader_epoch
+            )
             for each in found.topic_partitions
             if each.offset >= 0
         }
 
+    def has_members(self, group: str) -> bool | None:
+        """Whether a group has members, whatever its protocol; None: it has no offset, and nothing was tried.
+
+        One of its own offsets is committed unchanged, which the broker takes from nobody else while there are members.
+        Offsets of an open transaction are waited for: the commit of an older one would void them.
+        """
+        from confluent_kafka import KafkaException
+
+        by_topic = {place[0]: (place, each) for place, each in self.committed(group).items()}
+        refused = None
+        with self._failures.explained(f"commit an offset of group {group} unchanged, to see whether it has members,"):
+            for place, each in by_topic.values():
+                try:
+                    self._commit(group, {place: each})
+                except KafkaException as error:
+                    if error.args[0].name() in _OF_MEMBERS:
+                        return True
+                    if error.args[0].name() not in _OF_THE_TOPIC:
+                        raise
+                    refused = error
+                else:
+                    return False
+            if refused is not None:
+                raise refused
+        return None
+
     def set_committed(self, group: str, offsets: Mapping[tuple[str, int], Committed]) -> None:
         """Commit this for a group without members."""
-        from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-
-        doing = f"set the offsets of group {group}"
-        partitions = [TopicPartition(*place, each.offset, each.metadata) for place, each in offsets.items()]
-        asked = ConsumerGroupTopicPartitions(group, partitions)
-        self._ask_coordinator(doing, self._admin.alter_consumer_group_offsets, asked)
+        with self._failures.explained(f"set the offsets of group {group}"):
+            self._commit(group, offsets)
 
     def authorised(self, topic: str) -> set[str] | None:
         """What this user may do with a topic, such as "READ", "WRITE" and "DELETE"; None: the broker does not say."""
@@ -187,6 +223,15 @@ class Cluster(Client):
         """End the open transaction of this id, if there is one; whoever had it can write no more."""
         with self._failures.explained(f"end the transactions of {transactional_id}"):
             take_over(self.connection, self._failures, transactional_id)
+
+    def _commit(self, group: str, offsets: Mapping[tuple[str, int], Committed]) -> None:
+        from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+
+        partitions = [
+            TopicPartition(*place, each.offset, each.metadata, each.leader_epoch) for place, each in offsets.items()
+        ]
+        asked = ConsumerGroupTopicPartitions(group, partitions)
+        self._coordinated(self._admin.alter_consumer_group_offsets, asked)
 
     def _create(
         self, name: str, partitions: int, replication: int, settings: Mapping[str, str], *, validate_only: bool

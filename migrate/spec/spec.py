@@ -179,6 +179,8 @@ class ChangelogSection(_Section):
     last changelog record."""
     config: Path | None = None
     """A file of librdkafka's properties; `${NAME}` in a value stands for a variable of the environment."""
+    application: Literal["stopped"] | None = None
+    """The user's word that every instance has stopped, where the broker cannot tell."""
 
 
 class RunSection(_Section):

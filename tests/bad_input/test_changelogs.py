@@ -133,6 +133,7 @@ def test_a_user_without_rights_is_refused(app: App, migration: Migration, broker
     lines = (f"{name}={value}\n" for name, value in broker.properties("guest").items())
     (app.base / "client.properties").write_text("".join(lines))
     migration.set("changelog", bootstrap=broker.secure_bootstrap, config="client.properties")
+    migration.spec["changelog"].pop("application")
 
     outcome = migration.refused(
         f"cannot ask for group {app.name}", "Group authorization failed", "let the user of [changelog] config do that"

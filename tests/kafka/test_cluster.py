@@ -82,16 +82,45 @@ def test_members_of_a_group_are_named_and_keep_its_offsets(
     with pytest.raises(BrokerError, match=f"set the offsets of group {group}") as raised:
         cluster.set_committed(group, {(topic, 0): Committed(1)})
     assert "stop every instance" in raised.value.hint
+    assert cluster.has_members(group) is None
+    member.commit(offsets=[TopicPartition(topic, 0, 5, "AgAAAYvPeoAA", 3)], asynchronous=False)
+    assert cluster.has_members(group)
     member.close()
+    assert cluster.has_members(group) is False
+    assert cluster.committed(group) == {(topic, 0): Committed(5, "AgAAAYvPeoAA", 3)}
     assert (cluster.group(group).state, cluster.group(group).members) == ("EMPTY", ())
 
 
 def test_a_group_of_a_protocol_that_cannot_be_asked_for_is_not_taken_for_an_empty_one(
     broker: Broker, cluster: Cluster, topic: str
 ) -> None:
+    offsets = {(topic, 0): Committed(5, "AgAAAYvPeoAA", 3)}
+    cluster.set_committed("streams", offsets)
+    assert cluster.has_members("streams") is False
     join(broker.bootstrap, "streams", topic)
     found = cluster.group("streams")
     assert (found.state, found.protocol) == ("UNKNOWN", "unknown")
+    assert cluster.has_members("streams")
+    assert cluster.committed("streams") == offsets
+
+
+def test_who_may_not_commit_does_not_find_out_about_members(broker: Broker, cluster: Cluster, topic: str) -> None:
+    cluster.set_committed("not-mine", {(topic, 0): Committed(5)})
+    allow(broker, {("GROUP", "not-mine"): ["DESCRIBE"], ("TOPIC", topic): ["DESCRIBE"]})
+    with Cluster(Connection(broker.secure_bootstrap, broker.properties("worker"))) as worker:
+        with pytest.raises(BrokerError, match="Group authorization failed") as raised:
+            worker.has_members("not-mine")
+        assert "docs/changelogs.md" in raised.value.hint
+        allow(broker, {("GROUP", "not-mine"): ["READ"]})
+        with pytest.raises(BrokerError, match="Topic authorization failed"):
+            worker.has_members("not-mine")
+        allow(broker, {("TOPIC", topic): ["READ"]})
+        assert worker.has_members("not-mine") is False
+
+
+def test_a_group_that_is_not_there_is_not_made_by_asking_for_its_members(cluster: Cluster) -> None:
+    assert cluster.has_members("never-there") is None
+    assert cluster.group("never-there").state == "DEAD"
 
 
 def test_committed_offsets_come_back_with_their_metadata(cluster: Cluster, topic: str) -> None:

@@ -30,6 +30,22 @@ TOPICS: tuple[Mutant, ...] = (
         tests=("test_a_group_of_a_protocol_that_cannot_be_asked_for_is_not_taken_for_an_empty_one",),
     ),
     Mutant(
+        name="members-not-found-out",
+        claim="I12",
+        definition="Cluster.has_members",
+        old="                        return True\n",
+        new="                        continue\n",
+        tests=("test_members_that_cannot_be_asked_about_are_found_out_by_those_that_write",),
+    ),
+    Mutant(
+        name="an-offset-is-changed-to-find-out-about-members",
+        claim="I12",
+        definition="Cluster._commit",
+        old=", each.metadata, each.leader_epoch)",
+        new=")",
+        tests=("test_members_of_a_group_are_named_and_keep_its_offsets",),
+    ),
+    Mutant(
         name="any-topic-of-the-name-deleted",
         claim="I11",
         definition="Cluster.delete_topic",

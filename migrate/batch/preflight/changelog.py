@@ -8,18 +8,38 @@ from dataclasses import replace
 from migrate.batch.changelog.broker.checks import AtBroker
 from migrate.batch.changelog.times import are_needed
 from migrate.batch.context import Context
-from migrate.batch.preflight.check import Check
+from migrate.batch.preflight.check import Check, Purpose
 
 _BROKER = ("source.found", "changelog.broker")
 _TOPIC = ("changelog.topic",)
 
 
-def changelog_checks(context: Context, at: Callable[[], AtBroker]) -> Iterator[Check]:
+def changelog_checks(context: Context, at: Callable[[], AtBroker], purpose: Purpose) -> Iterator[Check]:
     """The checks, in their order."""
     is_live = context.spec.run.source == "live"  # the application is stopped for the whole run
-    for check in (
+    for check in (*_of_the_broker(at, purpose), *_of_topics(context, at)):
+        if check.name == "changelog.times" and not are_needed(context.spec, context.conversion):
+            continue
+        waits = check.name in ("changelog.group", "changelog.transactions")  # for the application to stop
+        if is_live or not (waits or check.name == "changelog.repartition"):
+            yield replace(check, on_failure="waiting") if waits else check
+
+
+def _of_the_broker(at: Callable[[], AtBroker], purpose: Purpose) -> tuple[Check, ...]:
+    only_reads = purpose != "run"
+    return (
         Check("changelog.broker", "a broker answers", lambda: at().reachable(), ("source.found",)),
-        Check("changelog.group", "the application's group has no members", lambda: at().group(), _BROKER[1:]),
+        Check(
+            "changelog.group",
+            "the application's group has no members",
+            lambda: at().group(only_reads=only_reads),
+            _BROKER[1:],
+        ),
+    )
+
+
+def _of_topics(context: Context, at: Callable[[], AtBroker]) -> tuple[Check, ...]:
+    return (
         Check(
             "changelog.topic",
             "the changelogs are there, with a partition for each task",
@@ -48,9 +68,4 @@ def changelog_checks(context: Context, at: Callable[[], AtBroker]) -> Iterator[C
         Check(
             "changelog.writer", "the user may write in transactions", lambda: at().writer(), _TOPIC, purposes=("run",)
         ),
-    ):
-        if check.name == "changelog.times" and not are_needed(context.spec, context.conversion):
-            continue
-        waits = check.name in ("changelog.group", "changelog.transactions")  # for the application to stop
-        if is_live or not (waits or check.name == "changelog.repartition"):
-            yield replace(check, on_failure="waiting") if waits else check
+    )

@@ -246,7 +246,9 @@ class Preflight:
         )
 
     def _checks_of_changelogs(self) -> Iterable[Check]:
-        return () if self._spec.changelog is None else changelog_checks(self._context, lambda: self.at_broker)
+        if self._spec.changelog is None:
+            return ()
+        return changelog_checks(self._context, lambda: self.at_broker, self._purpose)
 
     def _checks_for_reports(self) -> tuple[Check, ...]:
         """Checks that a run makes elsewhere, or that do not keep it from starting."""

@@ -32,7 +32,7 @@ def check_nobody_is_at_work(migration: Migration) -> None:
     """Raises RefusedError while the application's group has members. Without `[changelog]` no broker is asked."""
     if migration.spec.changelog is not None:
         with cluster_of(migration.spec) as cluster:
-            check_group(cluster, application_of(migration.spec))
+            check_group(cluster, application_of(migration.spec), migration.spec)
 
 
 def ask_broker(migration: Migration, source: Source, *, fence: bool) -> tuple[AtCutOver | None, tuple[str, ...]]:
@@ -45,7 +45,7 @@ def ask_broker(migration: Migration, source: Source, *, fence: bool) -> tuple[At
     if spec.changelog is None:
         return None, ()
     with cluster_of(spec) as cluster:
-        group = check_group(cluster, application_of(spec))
+        group = check_group(cluster, application_of(spec), spec)
         warnings = (f"{group.detail}: {group.fix}",) if isinstance(group, Doubt) else ()
         if (topics := standing.topics) is None:
             return None, warnings

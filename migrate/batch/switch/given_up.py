@@ -79,7 +79,7 @@ def _append_old(spec: Spec, standing: Standing, cluster: Cluster, topics: Topics
     plan, migration_id, system = standing.plan, standing.rows[-1].migration_id, source_system(spec)
     if plan is None:
         raise RefusedError("the plan is gone, without which the changelog cannot be restored", hint="restore work_dir")
-    check_group(cluster, topics.application)
+    check_group(cluster, topics.application, spec)
     partitions = [each for each in plan.store_partitions if each.id in topics.claimed]
     with holding_locks(system.lock_files(spec.source_path, partitions)):
         for partition in partitions if spec.run.source == "live" else ():

@@ -33,7 +33,7 @@ class WayBack:
         """The journal with what will be set back. Raises RefusedError where it cannot be, or somebody is at work."""
         topics = self.at.topics
         with cluster_of(self.migration.spec, "the cut-over has rewritten changelogs") as cluster:
-            check_group(cluster, topics.application)
+            check_group(cluster, topics.application, self.migration.spec)
             for name in topics.names if topics.way == "append" else ():
                 check_still_ours(cluster, topics, name)
             moved = () if self.leaves_offsets else moved_since(cluster, topics.application, self.at.offsets)

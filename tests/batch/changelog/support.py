@@ -86,7 +86,8 @@ class App:
             "source": {"format": self.kind, "path": self.name, "store": "orders"},
             "target": {"format": self.kind, **target},
             "conversion": {"function": "tests.batch.changelog.support:convert"},
-            "changelog": {"bootstrap": self.broker.bootstrap, "way": self.way},
+            # its group has no offset
+            "changelog": {"bootstrap": self.broker.bootstrap, "way": self.way, "application": "stopped"},
             "run": {"chunk_size": "8 KiB"},
             **self.sections,
         }

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from migrate import RefusedError, catch_up, doctor, plan, run, status
+from migrate import RefusedError, catch_up, cutover, doctor, plan, run, status
 from migrate.batch.preflight.check import CheckReport
 from migrate.errors import BrokerError
-from migrate.kafka.cluster import Cluster
+from migrate.kafka.cluster import Cluster, Committed
+from migrate.kafka.reader import read
 from migrate.model.reports import Behind
 from migrate.show.text.changelogs import behind_in_words
 from migrate.spec.spec import Spec
@@ -71,20 +72,63 @@ def test_nothing_is_appended_to_a_changelog_that_has_records_which_the_store_lac
         assert cluster.ends_of(app.topic, 1).end < 2 * app.count
 
 
-def test_members_that_cannot_be_asked_about_are_said_to_be_unknown(
+def _unsaid(app: App) -> Spec:
+    """The spec without the word that the application has stopped."""
+    assert app.spec.changelog is not None
+    return app.spec.model_copy(update={"changelog": app.spec.changelog.model_copy(update={"application": None})})
+
+
+def test_where_nothing_tells_whether_the_application_runs_its_user_has_to(
     tmp_path: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = App("unknown-members", tmp_path, broker).make()
-    join(broker.bootstrap, app.name, app.topic)
-    check = _check(app.spec, "changelog.group")
-    assert (check.outcome, "is not known" in check.detail) == ("warning", True)
-    assert "kafka-streams-groups.sh" in check.fix
+    for is_joined in (False, True):
+        if is_joined:
+            join(broker.bootstrap, app.name, app.topic)
+        check = _check(_unsaid(app), "changelog.group")
+        assert (check.outcome, check.exit_code) == ("failed", 6)
+        assert "shows no offset of a group unknown-members" in check.detail
+        with pytest.raises(RefusedError, match="nothing tells whether the application runs") as caught:
+            run(_unsaid(app))
+        assert '[changelog] application = "stopped"' in caught.value.hint
+        check = _check(app.spec, "changelog.group")
+        assert (check.outcome, "is what [changelog] application says" in check.detail) == ("warning", True)
+        assert "kafka-streams-groups.sh" in check.fix
 
     def no_answer(*_: object) -> None:
         raise BrokerError("no answer", hint="again")
 
     monkeypatch.setattr(Cluster, "group", no_answer)
-    assert _check(app.spec, "changelog.group").outcome == "failed"  # nothing is waited for that nobody saw
+    assert _check(_unsaid(app), "changelog.group").outcome == "failed"  # nothing is waited for that nobody saw
+
+
+def test_members_that_cannot_be_asked_about_are_found_out_by_those_that_write(tmp_path: Path, broker: Broker) -> None:
+    app = App("found-members", tmp_path, broker).make()
+    with Cluster(app.connection) as cluster:
+        cluster.set_committed(app.name, {(app.topic, 1): Committed(2, "AgAAAYvPeoAA", 0)})
+        spec = _unsaid(app)
+        run(spec)
+        join(broker.bootstrap, app.name, app.topic)
+        before = cluster.ends_of("__consumer_offsets", 0).stable
+        plan(spec)
+        status(spec)
+        check = _check(spec, "changelog.group")
+        assert (check.outcome, "cannot be read" in check.detail) == ("warning", True)
+        assert app.name not in _commits(app, before), "by a command that only reads"
+        for command in (lambda: run(app.spec), lambda: cutover(app.spec), lambda: cutover(spec)):
+            with pytest.raises(RefusedError, match="the application runs: group found-members has members"):
+                command()
+        assert "has members" in catch_up(spec).application
+        assert cluster.committed(app.name) == {(app.topic, 1): Committed(2, "AgAAAYvPeoAA", 0)}
+
+
+def _commits(app: App, since: int) -> str:
+    """The groups that have committed offsets since then."""
+    with Cluster(app.connection) as cluster:
+        end = cluster.ends_of("__consumer_offsets", 0).stable
+    batches = read(app.connection, "__consumer_offsets", 0, since, end)
+    keys = [key for batch in batches for key in batch.keys]
+    return " ".join(repr(key) for key in keys if key[:2] in (b"\0\0", b"\0\1"))
 
 
 def test_a_streamiz_position_past_the_end_is_said_and_its_store_moves_with_its_changelog(
@@ -104,7 +148,7 @@ def test_a_streamiz_position_past_the_end_is_said_and_its_store_moves_with_its_c
         source={"format": "streamiz.timestamped-key-value", "path": tmp_path / "streamiz", "store": "orders"},
         target={"format": TIMESTAMPED, "path": tmp_path / "java/streamiz", "store": "orders2"},
         conversion={"function": convert},
-        changelog={"bootstrap": broker.bootstrap},
+        changelog={"bootstrap": broker.bootstrap, "application": "stopped"},
     )
 
     check = _check(spec, "changelog.position")

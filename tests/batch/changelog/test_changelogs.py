@@ -249,7 +249,8 @@ def test_spark_writes_the_same(broker: Broker, tmp_path: Path) -> None:
         f'name = "{app.name}"\nwork_dir = "work"\n'
         f'source = {{ format = "{WINDOW}", path = "{app.name}", store = "orders" }}\n'
         f'target = {{ format = "{WINDOW}", store = "orders2" }}\n'
-        f'conversion = {{ function = "changed:convert" }}\nchangelog = {{ bootstrap = "{broker.bootstrap}" }}\n',
+        f'conversion = {{ function = "changed:convert" }}\n'
+        f'changelog = {{ bootstrap = "{broker.bootstrap}", application = "stopped" }}\n',
         encoding="utf-8",
     )
     code = "import sys; from migrate import load_spec, run; run(load_spec(sys.argv[1]), master='local[2]')"

@@ -31,6 +31,7 @@ function = "tests.batch.changelog.support:convert"
 [changelog]
 bootstrap = "{bootstrap}"
 config = "client.properties"
+application = "stopped"
 """
 COMMANDS = (
     "plan --html plan.html",

@@ -18,7 +18,7 @@ from tests.support import KEY_VALUE, TIMESTAMPED
 def test_records_get_the_times_of_the_changelog(broker: Broker, tmp_path: Path) -> None:
     app = App("tail-times", tmp_path, broker, KEY_VALUE, count=60)
     sections = {"target": {"format": TIMESTAMPED, "store": "orders2"}}
-    sections["changelog"] = {"bootstrap": broker.bootstrap, "timestamps": "changelog"}
+    sections["changelog"] = {"bootstrap": broker.bootstrap, "timestamps": "changelog", "application": "stopped"}
     app = replace(app, sections=sections).make()
     run(app.spec)
     tail = tail_of(app, 0)
@@ -75,7 +75,7 @@ def test_spark_lays_tails_over_the_stores(broker: Broker, tmp_path: Path) -> Non
         f'source = {{ format = "{TIMESTAMPED}", path = "{app.name}", store = "orders" }}\n'
         f'target = {{ format = "{TIMESTAMPED}", store = "orders2" }}\n'
         'conversion = { function = "changed_tail:convert" }\n'
-        f'changelog = {{ bootstrap = "{broker.bootstrap}" }}\n',
+        f'changelog = {{ bootstrap = "{broker.bootstrap}", application = "stopped" }}\n',
         encoding="utf-8",
     )
     spec = load_spec(tmp_path / "spec.toml")

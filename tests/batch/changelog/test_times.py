@@ -85,7 +85,7 @@ class PlainApp(App):
 
 
 def _timestamped(name: str, base: Path, broker: Broker, target: str = TIMESTAMPED) -> PlainApp:
-    changelog = {"bootstrap": broker.bootstrap, "timestamps": "changelog"}
+    changelog = {"bootstrap": broker.bootstrap, "timestamps": "changelog", "application": "stopped"}
     sections = {"target": {"format": target}, "conversion": {}, "changelog": changelog}
     return PlainApp(name, base, broker, KEY_VALUE, sections=sections)
 

@@ -22,6 +22,7 @@ from tests.live.maven import JVM_FLAGS, ProgramError, built_classpath
 
 _HERE = Path(__file__).parent
 _PATIENCE_SECONDS = 120.0
+_OF_CLASSIC = ("session.timeout.ms", "heartbeat.interval.ms", "num.standby.replicas")
 
 Event = dict[str, Any]
 
@@ -45,6 +46,8 @@ class Program:
     session_timeout_ms: int = 6000
     """How long the group waits for a killed instance."""
     retention_ms: int = RETENTION_MS
+    protocol: str = "classic"
+    """Of its group: classic, or streams (4.2 and newer)."""
     server: str = ""
     """HOST:PORT, which the instance tells the others of its group."""
 
@@ -86,6 +89,9 @@ class Program:
             "auto.offset.reset": "earliest",
             "application.server": self.server,
         }
+        if self.protocol == "streams":  # the broker decides on these
+            streams = {name: each for name, each in streams.items() if name not in _OF_CLASSIC}
+            streams["group.protocol"] = "streams"
         own = {
             name: getattr(self, name) for name in ("input", "kind", "store", "schema_id", "registry", "retention_ms")
         }

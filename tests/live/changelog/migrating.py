@@ -20,7 +20,7 @@ from tests.live.changelog.model import (
     rows_after,
     send,
 )
-from tests.shared.commands import command_server
+from tests.shared.commands import Outcome, command_server
 
 _VALUE = """
 [conversion.value]
@@ -60,10 +60,19 @@ class Migration:
 
     def perform(self, verb: str, *options: str) -> str:
         """Run a command, which must succeed; returns what it prints."""
-        on_no_spark = ["--no-spark"] if verb in ("run", "verify") else []
-        done = command_server().run([verb, str(self.spec), *on_no_spark, *options])
+        done = self._done(verb, *options)
         assert done.code == 0, f"{verb}: {done.out}{done.err}"
         return done.out
+
+    def refuse(self, verb: str) -> str:
+        """Run a command, which must be refused; returns why."""
+        done = self._done(verb)
+        assert done.code == 6, f"{verb}: {done.out}{done.err}"
+        return done.err
+
+    def _done(self, verb: str, *options: str) -> Outcome:
+        on_no_spark = ["--no-spark"] if verb in ("run", "verify") else []
+        return command_server().run([verb, str(self.spec), *on_no_spark, *options])
 
     def _text(self) -> str:
         has_new_values = self.old.schema_id != self.new.schema_id

@@ -113,9 +113,9 @@ class AtBroker:
         self.cluster  # noqa: B018 - connects
         return self.connection.bootstrap
 
-    def group(self) -> str | Doubt:
+    def group(self, *, only_reads: bool) -> str | Doubt:
         """That the application's group has no members."""
-        return check_group(self.cluster, application_of(self.spec))
+        return check_group(self.cluster, application_of(self.spec), self.spec, only_reads=only_reads)
 
     def transactions(self, *, fence: bool) -> str:
         """That no transaction is open in the old changelogs; `fence`: dead instances' of this host are ended."""

@@ -8,12 +8,13 @@ from itertools import takewhile
 from migrate.batch.changelog.broker.records import has_records
 from migrate.batch.changelog.ways import application_of, new_names
 from migrate.batch.source.source import Source
-from migrate.errors import RefusedError
+from migrate.errors import BrokerError, RefusedError
 from migrate.kafka.cluster import Cluster, Ends
 from migrate.model.changelog.written import Changelog
 from migrate.model.reports import Doubt
 from migrate.model.units import plural
 from migrate.spec.spec import Spec
+from migrate.spec.ways import is_said_to_be_stopped
 
 _MOST_THREADS = 32
 """The stream threads of an instance whose transactions are ended."""
@@ -21,10 +22,27 @@ _STOP = (
     "stop every instance of the application, standbys too; one that was killed stays a member until its "
     "session.timeout.ms has passed (45 s by default): wait so long, then run the same command again"
 )
+_EVERY_INSTANCE = "make sure that every instance has stopped: kafka-streams-groups.sh --describe --members"
+_SAY_SO = (
+    "check [changelog] application_id, which the group is named by; once every instance has stopped, say so in the "
+    'spec: [changelog] application = "stopped"'
+)
 
 
-def check_group(cluster: Cluster, application: str) -> str | Doubt:
-    """Raises RefusedError where the application's group has members."""
+def check_group(cluster: Cluster, application: str, spec: Spec, *, only_reads: bool = False) -> str | Doubt:
+    """Raises RefusedError where the application's group has members, and BrokerError where nothing tells.
+
+    The members of a group of Kafka Streams' own protocol are found out by a commit; `only_reads`: not by this command.
+    """
+    try:
+        return _check_group(cluster, application, only_reads=only_reads)
+    except BrokerError as error:
+        if not is_said_to_be_stopped(spec):
+            raise
+        return Doubt(f"{error.message}: that it has stopped is what [changelog] application says", _EVERY_INSTANCE)
+
+
+def _check_group(cluster: Cluster, application: str, *, only_reads: bool) -> str | Doubt:
     group = cluster.group(application)
     if group.members:
         hosts = sorted({member.host.lstrip("/") for member in group.members})
@@ -33,17 +51,23 @@ def check_group(cluster: Cluster, application: str) -> str | Doubt:
             f"{', '.join(hosts)}",
             hint=_STOP,
         )
-    if group.protocol == "unknown":
+    if group.state not in ("DEAD", "UNKNOWN"):
+        return f"group {application} has no members"
+    if only_reads and cluster.committed(application, stable=False):
         return Doubt(
-            f"whether group {application} has members is not known: its protocol is not one that can be asked about",
-            "make sure that every instance has stopped: kafka-streams-groups.sh --describe --members",
+            f"whether group {application} has members cannot be read: run and cutover commit one of its own offsets "
+            "unchanged, which is refused while it has some",
+            _EVERY_INSTANCE,
         )
-    if group.state == "DEAD":
-        return Doubt(
-            f"the broker knows no group {application}",
-            "check [changelog] application_id, which the group is named by, and that every instance has stopped",
+    has_members = None if only_reads else cluster.has_members(application)
+    if has_members:
+        raise RefusedError(f"the application runs: group {application} has members", hint=_STOP)
+    if has_members is None:
+        raise BrokerError(
+            f"nothing tells whether the application runs: the broker shows no offset of a group {application}",
+            hint=_SAY_SO,
         )
-    return f"group {application} has no members"
+    return f"group {application} has no members: it takes a commit from outside"
 
 
 def open_transactions(
@@ -70,7 +94,7 @@ def end_transactions(
     every = tuple(every)
     if not open_transactions(cluster, every, ours):
         return "no transaction is open"
-    check_group(cluster, application_of(spec))
+    check_group(cluster, application_of(spec), spec)
     ids = list(source.system.transactional_ids(source.path, application_of(spec), _MOST_THREADS))
     ended = 0
     for transactional_id in takewhile(lambda _: open_transactions(cluster, every, ours), ids):
