@@ -56,7 +56,7 @@ def _app(name: str, base: Path, broker: Broker, function: Callable[[StateRecord]
     sections = {
         "target": {"format": TIMESTAMPED, "store": "orders2"},
         "conversion": {"function": f"{__name__}:{function.__name__}"},
-        "changelog": {"bootstrap": broker.bootstrap, "timestamps": "changelog"},
+        "changelog": {"bootstrap": broker.bootstrap, "timestamps": "changelog", "application": "stopped"},
     }
     return SeenApp(name, base, broker, KEY_VALUE, count=COUNT, sections=sections)
 
