@@ -96,6 +96,7 @@ LONG = (
     "live/changelog/test_app.py",
     "live/changelog/test_changelog_matrix.py",
     "live/changelog/test_protocols.py::test_an_application_that_runs_elsewhere_is_noticed[classic]",
+    "live/changelog/test_directory_age.py",
     "live/kafka_streams/test_kinds.py",
     "live/kafka_streams/test_program.py",
     "live/test_migrated_segments.py::test_records_lie_in_the_segments_of_the_new_retention[4.3.1-20]",

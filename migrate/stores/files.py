@@ -48,6 +48,12 @@ def fsync_all(paths: Iterable[Path]) -> None:
     side_by_side(fsync_file, sorted(set(paths)))
 
 
+def touch(paths: Iterable[Path]) -> None:
+    """Let these files or directories have been modified now."""
+    for path in paths:
+        os.utime(path)
+
+
 def side_by_side(work: Callable[[Path], None], paths: Sequence[Path]) -> None:
     """Do the work for each path, on 16 threads: most of it must be waiting for a disk."""
 

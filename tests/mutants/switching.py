@@ -6,6 +6,22 @@ from tests.mutants.mutant import Mutant
 
 SWITCHING: tuple[Mutant, ...] = (
     Mutant(
+        name="tasks-look-out-of-use-after-a-switch",
+        claim="I8",
+        definition="sync_names",
+        old="        touch(tasks)\n",
+        new="",
+        tests=("test_a_cut_over_and_a_rollback_modify_the_task_directory[shop-0_0]",),
+    ),
+    Mutant(
+        name="tasks-look-out-of-use-after-publishing",
+        claim="I8",
+        definition="_build",
+        old="    touch(tasks)",
+        new="    _ = (tasks)",
+        tests=("test_a_published_directory_has_no_old_task",),
+    ),
+    Mutant(
         name="two-renames-for-an-exchange",
         claim="switch",
         definition="Places._swap",

@@ -21,8 +21,9 @@ from migrate.model.ledger_row import Step
 from migrate.model.plan import Plan
 from migrate.model.reports import Concern
 from migrate.stores.carry_over import carry_over, copy_attributes
-from migrate.stores.files import fsync_directory, fsync_tree, make_directories, own_like, remove_tree
+from migrate.stores.files import fsync_all, fsync_directory, fsync_tree, make_directories, own_like, remove_tree, touch
 from migrate.stores.rocksdb.layout import identity_of
+from migrate.systems.task_tree import TASK_TREES
 
 
 def publish(
@@ -77,6 +78,9 @@ def _build(context: Context, plan: Plan, ledger: Ledger, folders: dict[str, Path
     left_out |= {source / each.path for each in plan.store_partitions}  # a new store may have another name
     build_directory(source, new_stores, temporary, left_out=left_out, is_alone=is_another_system(context.spec))
     write_new_positions(context.spec, plan, temporary, rewritten)
+    tasks = {task for tree in TASK_TREES for task in tree.task_directories(temporary)}
+    touch(tasks)  # as carried over they have the old times, by which their owner may find them out of use
+    fsync_all(tasks)
     check_unchanged(context, plan)
     context.notify("publish.built", temporary=temporary)
 

@@ -19,8 +19,9 @@ from migrate.errors import RefusedError
 from migrate.model.journal import Exchange
 from migrate.model.store_partition import StorePartition
 from migrate.stores.exchange import ExchangeUnsupportedError, exchange
-from migrate.stores.files import files_named, fsync_all, fsync_directory, keep_owner
+from migrate.stores.files import files_named, fsync_all, fsync_directory, keep_owner, touch
 from migrate.stores.rocksdb.layout import rocksdb_identities
+from migrate.systems.task_tree import task_of
 
 Which = Literal["old", "new", "other", "none"]
 
@@ -218,11 +219,16 @@ def is_seen(live: Path, partition: StorePartition, names: frozenset[str]) -> boo
 
 
 def sync_names(every: list[Places], home: Path, *, live: bool = True) -> None:
-    """Make every move durable; `live`: also those in the application's directory."""
+    """Make every move durable; `live`: also those in the application's directory, whose tasks are modified then.
+
+    Their owner may remove tasks that were not modified for long, and only the directory below is by an exchange.
+    """
     changed = {place.parent for each in every for place in each.ours}
     for folder in list(changed):
         while folder != home and (folder := folder.parent) not in changed:
             changed.add(folder)
     if live:
-        changed |= {each.live.parent for each in every}
+        tasks = {found[1] for each in every if (found := task_of(each.live)) is not None and found[1].is_dir()}
+        touch(tasks)
+        changed |= tasks | {each.live.parent for each in every}
     fsync_all(filter(Path.is_dir, changed))

@@ -48,6 +48,8 @@ class Program:
     retention_ms: int = RETENTION_MS
     protocol: str = "classic"
     """Of its group: classic, or streams (4.2 and newer)."""
+    directory_max_age_ms: int = -1
+    """After this time without a change the directories of tasks are removed at a start (4.3.1 only); -1: never."""
     server: str = ""
     """HOST:PORT, which the instance tells the others of its group."""
 
@@ -88,6 +90,7 @@ class Program:
             "commit.interval.ms": 100,
             "auto.offset.reset": "earliest",
             "application.server": self.server,
+            "state.cleanup.dir.max.age.ms": self.directory_max_age_ms,
         }
         if self.protocol == "streams":  # the broker decides on these
             streams = {name: each for name, each in streams.items() if name not in _OF_CLASSIC}
