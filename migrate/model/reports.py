@@ -65,7 +65,7 @@ class Doubt:
 class Concern(Value):
     """A reason not to put the new stores into use, or one that was accepted when they were."""
 
-    kind: Literal["mismatch", "unverified", "rejects"]
+    kind: Literal["mismatch", "unverified", "rejects", "changelog"]
     sentence: str
     fix: str
     """How to resolve or accept it."""

@@ -28,6 +28,13 @@ def way_of(spec: Spec, conversion: Conversion) -> Way:
     return spec.changelog.way or "new-topic"
 
 
+def stated_way(spec: Spec) -> Way:
+    """The way of a spec that `check_way` has accepted: what the conversion does is not asked again."""
+    if spec.changelog is None:
+        return "none"
+    return spec.changelog.way or ("new-topic" if spec.target.store_names else "none")
+
+
 def application_of(spec: Spec) -> str:
     """The application's id, which its group and its topics are named by."""
     given = None if spec.changelog is None else spec.changelog.application_id

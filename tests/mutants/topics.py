@@ -85,4 +85,12 @@ TOPICS: tuple[Mutant, ...] = (
         new="if found.ahead:",
         tests=("test_nothing_is_appended_to_a_changelog_that_has_records_which_the_store_lacks",),
     ),
+    Mutant(
+        name="tail-not-written-and-cut-over",
+        claim="I12",
+        definition="_unwritten",
+        old="tails[-1].number > written.last_tail(each)",
+        new="not tails",
+        tests=("test_a_tail_that_the_new_changelog_lacks_is_said_and_keeps_the_stores_from_going_live",),
+    ),
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from formats import Format
 from migrate.batch.changelog.overlay import kept_databases
-from migrate.batch.changelog.standing import content_of
+from migrate.batch.changelog.standing import contents_of
 from migrate.batch.plan.cut import cut
 from migrate.model.changelog.written import Part, Topics
 from migrate.model.plan import DatabasePlan, Plan
@@ -38,7 +38,7 @@ class AssembledStores:
 
     def contents(self, parts: Sequence[Part]) -> dict[Part, str]:
         """A digest of what each part is made of."""
-        return {part: content_of(self.receipts, part) for part in parts}
+        return contents_of(self.receipts, parts)
 
     def parts(self, topics: Topics, target: Format) -> Iterator[Part]:
         """What is to be written, in tasks: by ranges of keys, but a history as a whole, in the order of time."""

@@ -145,15 +145,20 @@ def changelog_reports(rows: Sequence[Row], note: str = "") -> tuple[ChangelogRep
     return tuple(found)
 
 
-def content_of(receipts: Sequence[Receipt], part: Part) -> str:
-    """A digest of the new store's records that a part is made of, by the receipts of their chunks."""
-    chunks = sorted(
-        (each for each in receipts if each.store_partition == part.store_partition),
-        key=lambda each: (each.database, each.keys.start or b""),
-    )
+def contents_of(receipts: Sequence[Receipt], parts: Sequence[Part]) -> dict[Part, str]:
+    """A digest of the new store's records that each part is made of, by the receipts of their chunks."""
+    chunks: dict[str, list[Receipt]] = {}
+    for each in sorted(receipts, key=lambda each: (each.database, each.keys.start or b"")):
+        chunks.setdefault(each.store_partition, []).append(each)
+    places = dict.fromkeys((part.store_partition, part.database) for part in parts)
+    known = {place: _content_of(chunks.get(place[0], []), place[1]) for place in places}
+    return {part: known[part.store_partition, part.database] for part in parts}
+
+
+def _content_of(chunks: Sequence[Receipt], database: str) -> str:
     digest = hashlib.sha256()
     for each in chunks:
-        if part.database in ("", each.database):
+        if database in ("", each.database):
             digest.update(repr([(w.family, w.records, w.digest) for w in each.written]).encode())
     return digest.hexdigest()[:16]
 

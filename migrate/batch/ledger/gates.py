@@ -62,7 +62,8 @@ def require_acceptance(concerns: Iterable[Concern], what: str) -> None:
     if not held:
         return
     kinds = {concern.kind for concern in held}
-    error = VerificationError if "mismatch" in kinds else RefusedError if "unverified" in kinds else RejectedError
+    is_refused = not kinds.isdisjoint({"unverified", "changelog"})
+    error = VerificationError if "mismatch" in kinds else RefusedError if is_refused else RejectedError
     sentences = "; ".join(concern.sentence for concern in held)
     raise error(f"{what}: {sentences}", hint="; ".join(concern.fix for concern in held))
 

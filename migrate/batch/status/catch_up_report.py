@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from migrate.batch.changelog.concerns import every_concern
 from migrate.batch.context import Context
-from migrate.batch.ledger.gates import concerns_of, not_accepted
+from migrate.batch.ledger.gates import not_accepted
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.status.next_step import next_step
 from migrate.model.changelog.taken import Tail
@@ -57,7 +58,7 @@ def catch_up_report(
     seconds: float,
 ) -> CatchUpReport:
     """The report of one catch-up; `at_broker`: None where the application replays the changelog itself."""
-    concerns = concerns_of(context.spec, standing, standing.totals)
+    concerns = every_concern(context.spec, standing)
     held = not_accepted(concerns)
     following = next_step(context.spec, standing, standing.state, held)
     if at_broker is not None and not held:

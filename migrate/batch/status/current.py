@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from migrate.batch.changelog.concerns import every_concern
 from migrate.batch.changelog.standing import changelog_reports
-from migrate.batch.ledger.gates import concerns_of, not_accepted
+from migrate.batch.ledger.gates import not_accepted
 from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.batch.status.next_step import following, next_step
 from migrate.batch.status.reject_reasons import reject_reasons
@@ -46,7 +47,7 @@ def status_of(spec: Spec, standing: Standing, behind: Behind | None = None) -> S
         return StatusReport(name=spec.name, state=state, next_step=next_step(spec, standing, state))
     size_left = sum(chunk.estimated_bytes for chunk in left)
     size = sum(chunk.estimated_bytes for chunk in plan.chunks)
-    concerns = concerns_of(spec, standing, standing.totals)
+    concerns = every_concern(spec, standing)
     rejects = reject_reasons(standing, from_files=False)
     has_stopped = bool(rejects) and rejects[0].ended_run and spec.conversion.function is not None
     return StatusReport(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from formats import Conversion, StateRecord
+from migrate.batch.changelog.concerns import note_of
 from migrate.batch.home import DEAD_LETTERS
 from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.batch.status.current import status_of
@@ -21,7 +22,6 @@ from migrate.model.preview import RejectReason
 from migrate.model.reports import ChangelogReport, Column, Concern, State, StatusReport, Throughput, Verifying
 from migrate.model.values import Report, Value, of_valid
 from migrate.spec.spec import Spec
-from migrate.spec.ways import changelog_note
 
 
 @system_errors_explained()
@@ -109,14 +109,13 @@ def _chunks(standing: Standing) -> tuple[ChunkDone, ...]:
 
 def _changelog(spec: Spec, standing: Standing) -> str:
     """The note in the journal of the switch, else one by the formats and by whether payloads change."""
-    if standing.journal.changelog:
+    if standing.is_live and standing.journal.changelog:
         return standing.journal.changelog
     section = spec.conversion
     is_plain = section.function is None and section.key is None and section.value is None
     function = None if is_plain else _unchanged  # the spec's own may be gone by now
-    return changelog_note(
-        spec, Conversion(spec.source_format, spec.target_format, section.default_timestamp_ms, function=function)
-    )
+    conversion = Conversion(spec.source_format, spec.target_format, section.default_timestamp_ms, function=function)
+    return note_of(spec, conversion, standing)
 
 
 def _unchanged(record: StateRecord) -> StateRecord:

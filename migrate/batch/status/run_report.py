@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from migrate.batch.changelog.concerns import note_of
 from migrate.batch.changelog.standing import changelog_reports
 from migrate.batch.context import Context
 from migrate.batch.identity import check_spec
@@ -22,7 +23,6 @@ from migrate.model.ledger_row import Step
 from migrate.model.plan import Plan
 from migrate.model.receipt import Receipt
 from migrate.model.reports import Concern, RunReport, State
-from migrate.spec.ways import changelog_note
 
 
 def already_migrated(context: Context, standing: Standing) -> RunReport | None:
@@ -113,7 +113,7 @@ def run_report(
         dead_letters=dead_letters,
         dead_letter_columns=() if dead_letters is None else dead_letter_columns(),
         concerns=concerns,
-        changelog=changelog_note(context.spec, context.conversion),
+        changelog=note_of(context.spec, context.conversion, standing),
         changelogs=changelog_reports(standing.rows),
         warnings=(*plan.warnings, *context.warnings),
         next_step=place

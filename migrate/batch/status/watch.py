@@ -82,6 +82,8 @@ class Watch:
 
     def _is_settled(self, report: StatusReport) -> bool:
         spec = self._spec
+        if any(concern.kind == "changelog" for concern in report.concerns):
+            return False
         ends = ("assembled", "verified") if spec.run.verify == "off" and not report.revision else ("verified",)
         if spec.target_path is None and report.state in ends:
             return True

@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import cache
 
 from migrate.batch.changelog.assembled import AssembledStores
+from migrate.batch.changelog.concerns import every_concern
 from migrate.batch.changelog.standing import changelog_reports
 from migrate.batch.changelog.times import use_times
 from migrate.batch.changelog.verify import verify_again
 from migrate.batch.chunk.executor import ExecutorOpener, executor_opener
 from migrate.batch.context import Context, make_context
 from migrate.batch.identity import check_spec
-from migrate.batch.ledger.gates import after_replay, concerns_of, not_accepted
+from migrate.batch.ledger.gates import after_replay, not_accepted
 from migrate.batch.ledger.marker import check_ours
 from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.batch.ledger.table import Ledger, read_repaired
@@ -92,7 +93,7 @@ def _compare(
             raise mismatch_error(found, hint=_IN_USE if standing.is_in_use else way_out)
         note = verify_again(context, executor, open_ledger, stores, standing)
     standing = read_standing(context.home)
-    concerns = concerns_of(context.spec, standing, standing.totals)
+    concerns = every_concern(context.spec, standing)
     return VerifyReport(
         name=context.spec.name,
         migration_id=plan.migration_id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from migrate.batch.changelog.assembled import AssembledStores
+from migrate.batch.changelog.concerns import changelog_concerns, note_of
 from migrate.batch.changelog.lines import rewritten_lines
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.context import Context, make_context
@@ -30,8 +30,6 @@ from migrate.model.journal import Exchange, Journal
 from migrate.model.plan import Plan
 from migrate.model.reports import Concern
 from migrate.model.store_partition import ChangelogOffsets, StorePartition, StoreState
-from migrate.spec.allowed import UNVERIFIED, allowing
-from migrate.spec.ways import changelog_note, way_of
 from migrate.stores.files import fsync_tree, own_like
 from migrate.stores.rocksdb.layout import rocksdb_identities
 
@@ -52,7 +50,9 @@ class VerifiedStores:
 
 
 def verified_stores(migration: Migration, acceptance: Acceptance) -> VerifiedStores:
-    """The new stores. Raises RefusedError unless all are assembled, and what `require_acceptance` raises."""
+    """The new stores. Raises RefusedError unless all are assembled and their changelogs written, and what
+    `require_acceptance` raises.
+    """
     spec, standing = migration.spec, migration.standing
     plan = standing.plan
     if plan is None:
@@ -64,46 +64,10 @@ def verified_stores(migration: Migration, acceptance: Acceptance) -> VerifiedSto
     concerns = concerns_of(spec, standing, standing.totals, acceptance)
     require_acceptance(concerns, "nothing was cut over")
     accepted = signed_off(concerns)
-    if way_of(spec, context.conversion) != "none":
-        accepted += _accepted_changelogs(migration, plan, acceptance)
+    changelogs = changelog_concerns(spec, standing, acceptance)
+    require_acceptance(changelogs, "nothing was cut over")
+    accepted += signed_off(changelogs)
     return VerifiedStores(plan, context, standing.assembled, accepted)
-
-
-def _accepted_changelogs(migration: Migration, plan: Plan, acceptance: Acceptance) -> tuple[Concern, ...]:
-    """The concerns about the changelogs that were accepted.
-
-    Raises RefusedError where a changelog is not written, or not verified; VerificationError where it is wrong.
-    """
-    standing = ChangelogStanding(migration.standing.rows)
-    topics = standing.topics
-    if topics is None:
-        raise RefusedError("the changelogs of the new stores are not written", hint=f"{_RUN} writes them")
-    stores = AssembledStores(plan, migration.standing.assembled, migration.standing.receipts)
-    if pending := standing.pending(stores.contents(topics.parts)):
-        raise RefusedError(f"the {pending[0]} is not written", hint=f"{_RUN} writes the rest")
-    concerns = _changelog_concerns(migration, standing, acceptance)
-    require_acceptance(concerns, "nothing was cut over")
-    return signed_off(concerns)
-
-
-def _changelog_concerns(
-    migration: Migration, standing: ChangelogStanding, acceptance: Acceptance
-) -> tuple[Concern, ...]:
-    fix = "stateferry verify SPEC reads them back, and so does stateferry run SPEC unless [run] verify is off"
-    if wrong := [partition for partition, found in standing.reread.items() if not found.ok]:
-        sentence = f"the changelog of {wrong[0]} was read back, and does not hold the new store"
-        return (Concern(kind="mismatch", sentence=sentence, fix=fix),)
-    if standing.is_verified:
-        return ()
-    allowed = allowing(UNVERIFIED) if UNVERIFIED in migration.spec.conversion.allow else ""
-    return (
-        Concern(
-            kind="unverified",
-            sentence="the changelogs of the new stores were not read back",
-            fix=f"{fix}; to go live without: stateferry cutover SPEC --unverified",
-            accepted="--unverified" if acceptance.unverified else allowed,
-        ),
-    )
 
 
 def start_journal(migration: Migration, stores: VerifiedStores, *, fence: bool) -> Journal:
@@ -122,7 +86,7 @@ def start_journal(migration: Migration, stores: VerifiedStores, *, fence: bool) 
     broker, doubts = ask_broker(migration, source, fence=fence)
     return Journal(
         source=stable_json(migration.spec.source),
-        changelog=changelog_note(migration.spec, stores.context.conversion),
+        changelog=note_of(migration.spec, stores.context.conversion, migration.standing),
         warnings=(*stores.plan.warnings, *doubts),
         accepted=stores.accepted,
         exchanges=exchanges,
