@@ -246,4 +246,6 @@ def meanings_differ(old: Logical | None, new: Logical | None) -> bool:
     """Whether the same bytes would mean something else. A decimal may get more digits, but no other scale."""
     if old is None or new is None:
         return False
-    return (old.name, old.scale) != (new.name, new.scale) or old.precision > new.precision
+    differ_for_connect = None not in (old.connect_scale, new.connect_scale) and old.connect_scale != new.connect_scale
+    has_fewer_digits = 0 < new.precision < old.precision
+    return (old.name, old.scale) != (new.name, new.scale) or differ_for_connect or has_fewer_digits

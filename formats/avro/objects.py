@@ -9,6 +9,7 @@ from __future__ import annotations
 from formats.avro.binary import PACK
 from formats.avro.fastavro_tree import KEY, VALUE, Tree, branch_of, primitive_tree, slot, tagged
 from formats.avro.parsing import branch_name
+from formats.avro.program import EXACT, is_exact
 from formats.avro.types import Array, Enum, Field, Fixed, Map, Named, Primitive, Record, Type, Types, Union
 from formats.errors import InvalidEntryError
 
@@ -174,6 +175,8 @@ def _class(types: Types, branch: Type) -> str:
 
 
 def _primitive(kind: str, found: object, path: str) -> Tree:
+    if kind in EXACT and isinstance(found, int) and not is_exact(kind, found):
+        raise InvalidEntryError(f"{path or 'the value'}: a {kind} cannot hold {found} exactly")
     try:
         return primitive_tree(kind, found)
     except ValueError:

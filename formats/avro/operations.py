@@ -25,7 +25,10 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Promote:
-    """Read an int, a long or a float, and write it as a float or a double. (An int has the bytes of a long.)"""
+    """Read an int, a long or a float, and write it as a float or a double; reject an integer that would be rounded.
+
+    (An int has the bytes of a long.)
+    """
 
     kind: str
     to: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from formats.avro.types import (
@@ -27,16 +27,10 @@ from formats.errors import SchemaError
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 
 LOGICAL = {
-    "bytes": {"decimal"},
-    "fixed": {"decimal", "duration", "uuid"},
-    "string": {"uuid"},
-    "int": {"date", "time-millis"},
-    "long": {
-        "time-micros",
-        *(f"{local}timestamp-{unit}" for local in ("", "local-") for unit in ("millis", "micros", "nanos")),
-    },
+    *("decimal", "uuid", "date", "time-millis", "time-micros", "duration"),
+    *(f"{local}timestamp-{unit}" for local in ("", "local-") for unit in ("millis", "micros", "nanos")),
 }
-"""The logical types that the specification defines, by the type that they annotate; Avro ignores all others."""
+"""The logical types that the specification defines; Avro ignores all others."""
 
 MAX_NESTING = 64
 TOO_DEEP = f"the schema's types are nested more than {MAX_NESTING} deep"
@@ -94,14 +88,14 @@ class _Parser:
             raise SchemaError(f"{where}: {json.dumps(found)} is not a type")
         kind = found.get("type")
         if isinstance(kind, dict | list):
-            return self.type_of(kind, space, where)
+            return _labelled(self.type_of(kind, space, where), found)
         if not isinstance(kind, str):
             raise SchemaError(f'{where}: a type without a "type"')
         return self._complex(kind, found, space, where)
 
     def _complex(self, kind: str, found: dict[str, Json], space: str, where: str) -> Type:
         if kind in PRIMITIVES:
-            return Primitive(kind, _logical(kind, found))
+            return Primitive(kind, _logical(found))
         if kind == "array":
             return Array(self.type_of(_needed(found, "items", where), space, f"{where}[]"))
         if kind == "map":
@@ -163,7 +157,7 @@ class _Parser:
     def _field(self, found: dict[str, Json], space: str, where: str) -> Field:
         name = _name(found, f"{where}: a field")
         where = f"{where}.{name}"
-        of = self.type_of(_needed(found, "type", where), space, where)
+        of = _labelled(self.type_of(_needed(found, "type", where), space, where), found)
         default = json.dumps(_default(of, found["default"])) if "default" in found else None
         return Field(name, of, _names(found, "aliases", where), default)
 
@@ -195,22 +189,39 @@ def _fixed(full: str, aliases: tuple[str, ...], found: dict[str, Json], where: s
     size = _needed(found, "size", where)
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:
         raise SchemaError(f"{where}: {json.dumps(size)} is not the size of a fixed")
-    return Fixed(full, aliases, size, _logical("fixed", found))
+    return Fixed(full, aliases, size, _logical(found))
 
 
-def _logical(kind: str, found: dict[str, Json]) -> Logical | None:
-    """The logical type; None also where it does not fit its type: the specification says to ignore it then."""
-    name = found.get("logicalType")
-    if not isinstance(name, str) or name not in LOGICAL.get(kind, ()):
-        return None
-    if name in ("duration", "uuid") and kind == "fixed" and found.get("size") != (12 if name == "duration" else 16):
+def _logical(found: dict[str, Json]) -> Logical | None:
+    """What a schema says of the meaning of bytes, even where readers ignore it: an invalid type, or precision."""
+    is_of_connect = found.get("connect.name") == "org.apache.kafka.connect.data.Decimal"
+    name = "decimal" if is_of_connect else found.get("logicalType")
+    if not isinstance(name, str) or name not in LOGICAL:
         return None
     if name != "decimal":
         return Logical(name)
-    precision, scale = found.get("precision"), found.get("scale", 0)
-    if not isinstance(precision, int) or not isinstance(scale, int) or not 0 <= scale <= precision or not precision:
-        return None
-    return Logical(name, precision, scale)
+    beside = found.get("connect.parameters")
+    of_connect = _whole(beside["scale"]) if isinstance(beside, dict) and "scale" in beside else None
+    scale = _whole(found["scale"]) if "scale" in found else of_connect or 0
+    precision = _whole(found.get("precision"))
+    return Logical(name, precision if isinstance(precision, int) else 0, scale, of_connect)
+
+
+def _whole(found: Json) -> int | str:
+    """A number, which Connect writes as text; the JSON of anything else."""
+    try:
+        return int(str(found))
+    except ValueError:
+        return json.dumps(found)
+
+
+def _labelled(of: Type, found: dict[str, Json]) -> Type:
+    """The type with what stands beside it instead of in it, where the specification does not look."""
+    if isinstance(of, Union):
+        return replace(of, branches=tuple(_labelled(branch, found) for branch in of.branches))
+    if isinstance(of, Primitive) and of.logical is None and of.kind != "null":
+        return replace(of, logical=_logical(found))
+    return of
 
 
 def _needed(found: dict[str, Json], key: str, where: str) -> Json:

@@ -28,25 +28,23 @@ from formats.avro.operations import (
 )
 from formats.errors import InvalidEntryError
 
-EXACT = 53
-"""The bits of an integer that a double holds."""
+EXACT = {"float": 24, "double": 53}
+"""The bits of an integer that are held whatever they are; of longer ones the lowest must be 0."""
 
 TOO_DEEP = f"{WHAT} holds more than {MAX_DEPTH} values of a recursive type within one another"
 
 
+def is_exact(kind: str, value: int) -> bool:
+    """Whether a float or a double holds the integer as it is."""
+    used = value.bit_length() - ((value & -value).bit_length() - 1) if value else 0
+    return used <= EXACT[kind]
+
+
 def pack_number(kind: str, value: float) -> bytes:
-    """The bytes of a float or a double, rounded once."""
-    if kind == "float" and isinstance(value, int) and value.bit_length() > EXACT:
-        value = shortened(value)
+    """The bytes of a float or a double. Raises InvalidEntryError for an integer that would be rounded."""
+    if isinstance(value, int) and not is_exact(kind, value):
+        raise InvalidEntryError(f"a {kind} cannot hold {value} exactly")
     return PACK[kind].pack(value)
-
-
-def shortened(value: int) -> int:
-    """A long that a double holds exactly, and that rounds to the same float.
-
-    `struct` turns an integer into a double before it makes a float of it, and so rounds twice.
-    """
-    return (value >> 10 | (value & 1023 > 0)) << 10
 
 
 @dataclass(frozen=True, slots=True)

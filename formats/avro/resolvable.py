@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from formats.avro.binary import BITS
 from formats.avro.defaults import default_tree
 from formats.avro.matching import Pairing, meanings_differ, short
+from formats.avro.program import EXACT
 from formats.avro.types import Array, Enum, Field, Fixed, Map, Named, Primitive, Record, Type, Union
 from formats.errors import SchemaError
 
@@ -18,8 +20,8 @@ class Findings:
     """Reasons why no value can be read."""
     risks: list[str] = field(default_factory=list)
     """Reasons why some values cannot be read."""
-    rounds_longs: bool = False
-    """Whether a long becomes a float."""
+    widens_integers: bool = False
+    """Whether an integer becomes a float or a double that cannot hold all of its kind."""
 
 
 def compare(pairing: Pairing) -> Findings:
@@ -53,7 +55,9 @@ class _Comparison:
             self._primitives(old, new, path)
 
     def _primitives(self, old: Primitive, new: Primitive, path: str) -> None:
-        self.findings.rounds_longs |= (old.kind, new.kind) == ("long", "float")
+        if old.kind in BITS and BITS[old.kind] > EXACT.get(new.kind, BITS[old.kind]):
+            self.findings.widens_integers = True
+            self.findings.risks.append(f"{path}: numbers that a {new.kind} cannot hold exactly")
         if meanings_differ(old.logical, new.logical):
             self._mean_other(old.logical, new.logical, path)
 

@@ -163,10 +163,11 @@ def _resolved_named(pairing: Pairing, old: Named, new: Named, tree: Tree) -> Tre
 
 
 def resolution_revision(writer: AvroSchema, reader: AvroSchema) -> int:
-    """The revision of the rules that these schemas need: 1 where both revisions give the same bytes, else 2."""
+    """The first revision of the rules that gives the same bytes for these schemas as the present one."""
+    if _findings(writer, reader).widens_integers:
+        return 3
     types = types_of(reader)
-    differs = _findings(writer, reader).rounds_longs or _aliases_clash(types) or _branches_are_alike(types)
-    return 2 if differs else 1
+    return 2 if _aliases_clash(types) or _branches_are_alike(types) else 1
 
 
 def _aliases_clash(types: Types) -> bool:

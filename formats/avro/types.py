@@ -8,14 +8,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Logical:
-    """A logical type of Avro's specification: what the bytes mean beyond their type."""
+    """What a schema says that the bytes mean beyond their type, even where the specification has readers ignore it."""
 
     name: str
     precision: int = 0
-    scale: int = 0
+    """0: none is given."""
+    scale: int | str = 0
+    """A text: what the schema has there is no number."""
+    connect_scale: int | str | None = None
+    """The scale that Kafka Connect keeps beside it."""
 
     def __str__(self) -> str:
-        return f"decimal({self.precision}, {self.scale})" if self.name == "decimal" else self.name
+        if self.name != "decimal":
+            return self.name
+        beside = "" if self.connect_scale in (None, self.scale) else f", for Connect {self.connect_scale}"
+        return f"decimal({self.precision or '?'}, {self.scale}{beside})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from formats.avro.binary import PACK
-from formats.avro.program import AvroProgram, run_avro
+from formats.avro.program import AvroProgram, is_exact, run_avro
 from migrate.engine.avro.function import render
 from migrate.engine.avro.source import Source
 from migrate.engine.bail_out import BailOutError
@@ -57,6 +57,7 @@ def _bound(program: AvroProgram) -> tuple[Callable[[bytes], bytes], Column]:
     names: dict[str, Any] = {
         "BailOut": BailOutError,
         "FAILURES": FAILURES,
+        "is_exact": is_exact,
         "long_number": long_number,
         "slow": slow,
         "pack_float": PACK["float"].pack,

@@ -100,16 +100,12 @@ class Function(Reading):
         return [Variable(name)]
 
     def _pack_number(self, name: str, operation: Promote) -> None:
-        """A long of more bits than a double holds is shortened, as by `shortened`, so that a float rounds it once."""
-        number, pack = "n >> 1 ^ -(n & 1)", f"{name} = pack_{operation.to}"
-        if (operation.kind, operation.to) != ("long", "float"):
-            self.line(f"{pack}({number})")
-            return
-        self.line(f"if n >> {EXACT + 1}:")
-        self.line(f"    n = {number}")
-        self.line(f"    {pack}((n >> 10 | (n & 1023 > 0)) << 10)")
-        self.line("else:")
-        self.line(f"    {pack}({number})")
+        """A number that would be rounded is a reject, whose reason `run_avro` knows."""
+        number = "n >> 1 ^ -(n & 1)"
+        if (operation.kind, operation.to) != ("int", "double"):  # an int always fits into a double
+            self.line(f"if n >> {EXACT[operation.to] + 1} and not is_exact({operation.to!r}, {number}):")
+            self.line("    raise BailOut")
+        self.line(f"{name} = pack_{operation.to}({number})")
 
     def _pieces_of_call(self, operation: Call) -> list[Piece]:
         name = self._name("p")

@@ -6,15 +6,20 @@ import io
 import json
 import pickle
 import struct
+from functools import partial
 from typing import Any
 
 import fastavro
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from formats.avro.binary import encode_long
+from formats.avro.compiling import compile_schemas
 from formats.avro.resolving import check_resolvable, find_risks, read, resolve, write
 from formats.avro.schema import AvroSchema
 from formats.errors import EntryError, FormatError, InvalidEntryError, UnresolvableSchemasError
+from migrate.engine.avro.code import generate
 from tests.formats.avro.agreement import REJECTED, Paths
 
 Json = Any
@@ -25,6 +30,15 @@ MICROS = {"type": "long", "logicalType": "timestamp-micros"}
 
 def _decimal(precision: int, scale: int) -> Json:
     return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
+
+
+def _logical(of: str, name: str, **more: object) -> Json:
+    return {"type": of, "logicalType": name, **more}
+
+
+def _connect(scale: str) -> Json:
+    named = "org.apache.kafka.connect.data.Decimal"
+    return {"type": "bytes", "connect.name": named, "connect.parameters": {"scale": scale}}
 
 
 def _enum(symbols: str, **more: object) -> Json:
@@ -67,9 +81,9 @@ def _becomes(old: Json, value: object, new: Json) -> object:
     ("old", "value", "new", "expected"),
     [
         ("int", -70, "long", -70),
-        ("int", 2**31 - 1, "float", float(2**31)),
+        ("int", 2**24 + 2, "float", 2.0**24 + 2),
         ("long", -(2**63), "double", -(2.0**63)),
-        ("long", 2**53 + 1, "double", 2.0**53),
+        ("long", 2**53 + 2, "double", 2.0**53 + 2),
         ("float", 0.1, "double", struct.unpack("<f", struct.pack("<f", 0.1))[0]),
         ("string", "h\u00e4", "bytes", "h\u00e4".encode()),
         ("bytes", b"ok", "string", "ok"),
@@ -166,22 +180,32 @@ def test_floats_keep_every_bit() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (2**62 + 2**38 + 1, "0100805e"),  # Java's Avro; by way of a double it is 0000805e
-        (-(2**62) - 2**38 - 1, "010080de"),
-        (2**62 + 2**38, "0000805e"),
-        (2**62 + 3 * 2**38 - 1, "0100805e"),
-        (2**24 + 1, "0000804b"),
-        (2**53 + 2**29, "0000005a"),
-        (2**53 + 2**29 + 1, "0100005a"),
-        (2**63 - 1, "0000005f"),
-        (-(2**63), "000000df"),
-    ],
-)
-def test_a_long_is_rounded_to_a_float_once(value: int, expected: str) -> None:
-    assert Paths(*_pair("long", "float"))(encode_long(value)) == bytes.fromhex(expected)
+EXACT = {"float": 24, "double": 53}
+
+
+@pytest.mark.parametrize(("old", "new"), [("int", "float"), ("long", "float"), ("long", "double")])
+@given(st.data())
+def test_a_number_that_the_wider_type_cannot_hold_exactly_is_a_reject(old: str, new: str, data: st.DataObject) -> None:
+    """Java's Avro rounds it, and nobody would see that it did."""
+    bits = 31 if old == "int" else 63
+    near = st.builds(lambda power, by: min(2**power + by, 2**bits - 1), st.integers(0, bits - 1), st.integers(-2, 2))
+    value = data.draw(st.integers(-(2**bits), 2**bits - 1) | near | near.map(lambda number: -number))
+    is_exact = abs(value) <= 2 ** EXACT[new] or abs(value) % 2 ** (abs(value).bit_length() - EXACT[new]) == 0
+    paths, written = Paths(*_pair(old, new)), struct.pack("<f" if new == "float" else "<d", value)
+    assert paths(encode_long(value)) == (written if is_exact else REJECTED)
+    nested = {"type": "map", "values": ["null", {"type": "array", "items": old}]}
+    within = b"\x02\x02k\x02\x02" + encode_long(value) + b"\0\0"
+    found = Paths(*_pair(nested, {"type": "map", "values": ["null", {"type": "array", "items": new}]}))(within)
+    assert found == (b"\x02\x02k\x02\x02" + written + b"\0\0" if is_exact else REJECTED)
+
+
+def test_a_number_that_would_be_rounded_is_named_and_foreseen() -> None:
+    pair = _pair(_in("long"), _in("double"))
+    assert find_risks(*pair) == ("Order.a: numbers that a double cannot hold exactly",)
+    assert find_risks(*_pair(_in("int"), _in("double"))) == ()
+    for convert in (partial(resolve, writer=pair[0], reader=pair[1]), generate(compile_schemas(*pair))):
+        with pytest.raises(InvalidEntryError, match="a double cannot hold 1152921504606847126 exactly"):
+            convert(encode_long(1152921504606847126))
 
 
 def test_a_map_keeps_its_order_and_a_key_that_it_holds_twice() -> None:
@@ -213,6 +237,21 @@ def test_a_map_keeps_its_order_and_a_key_that_it_holds_twice() -> None:
         (_in(MILLIS), _in(MICROS), "Order.a: timestamp-millis cannot be read as timestamp-micros"),
         (_in(_decimal(9, 2)), _in(_decimal(9, 3)), "Order.a: decimal(9, 2) cannot be read as decimal(9, 3)"),
         (_in(_decimal(9, 2)), _in(_decimal(8, 2)), "Order.a: decimal(9, 2) cannot be read as decimal(8, 2)"),
+        (_in(_decimal(64, 127)), _in(_decimal(64, 10)), "Order.a: decimal(64, 127) cannot be read as decimal(64, 10)"),
+        (_in(["null", _decimal(64, 10)]), _in(["null", _decimal(64, 127)]), "Order.a: decimal(64, 10) cannot be read"),
+        (_in(_logical("bytes", "decimal", scale=2)), _in(_decimal(9, 4)), "Order.a: decimal(?, 2) cannot be read as"),
+        (_in(_logical("bytes", "decimal", scale=-2)), _in(_logical("bytes", "decimal", scale=-3)), "Order.a: decimal("),
+        (_in(_decimal(9, 2)), _in(_logical("bytes", "decimal", precision=9)), "Order.a: decimal(9, 2) cannot be read"),
+        (_in({"type": "array", "items": _connect("2")}), _in({"type": "array", "items": _connect("4")}),
+         "Order.a[]: decimal(?, 2) cannot be read as decimal(?, 4)"),
+        (_in(_connect("2")), _in(_decimal(9, 4)), "Order.a: decimal(?, 2) cannot be read as decimal(9, 4)"),
+        (_in(_decimal(9, 2) | _connect("2")), _in(_decimal(9, 2) | _connect("4")),
+         "Order.a: decimal(9, 2) cannot be read as decimal(9, 2, for Connect 4)"),
+        (_record(_field("a", "bytes", logicalType="decimal", scale=2)), _in(_decimal(9, 4)), "Order.a: decimal(?, 2)"),
+        (_in({"type": ["null", "bytes"], "logicalType": "decimal", "scale": 2}), _in(_decimal(9, 4)),
+         "Order.a: decimal(?, 2)"),
+        (_in(_logical("int", "timestamp-millis")), _in(MICROS), "Order.a: timestamp-millis cannot be read as"),
+        (_in(_fixed(11) | {"logicalType": "duration"}), _in(_fixed(11) | {"logicalType": "uuid"}), "Order.a: duration"),
     ],
 )  # fmt: skip
 def test_what_can_never_be_read_is_refused_with_the_path(old: Json, new: Json, problem: str) -> None:
@@ -236,9 +275,22 @@ def test_every_problem_is_named_at_once() -> None:
     assert [problem.partition(":")[0] for problem in raised.value.problems] == ["Order.a", "Order.b", "Order.c"]
 
 
-@pytest.mark.parametrize(("old", "new"), [(_decimal(9, 2), _decimal(12, 2)), ("long", MILLIS), (MILLIS, "long")])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (_decimal(9, 2), _decimal(12, 2)),
+        (_decimal(64, 127), _decimal(64, 127)),
+        (_decimal(64, 127), "bytes"),
+        (_connect("2"), _decimal(9, 2)),
+        (_decimal(9, 2), _decimal(9, 2) | _connect("2")),
+        (_decimal(9, 2), _logical("bytes", "decimal", scale=2)),
+        (_logical("bytes", "of-our-own", scale=2), _logical("bytes", "of-another", scale=3)),
+        ("long", MILLIS),
+        (MILLIS, "long"),
+    ],
+)
 def test_a_logical_type_may_come_go_and_get_more_digits(old: Json, new: Json) -> None:
-    data = b"\x02\x07" if old == _decimal(9, 2) else b"\x0e"
+    data = b"\x0e" if MILLIS in (old, new) else b"\x02\x07"
     assert Paths(*_pair(old, new))(data) == data
 
 
@@ -273,6 +325,8 @@ def test_a_function_sees_plain_values() -> None:
         ("int", True, "Order.a: True is not of the type int"),
         ("int", 2**31, "Order.a: 2147483648 is not of the type int"),
         ("float", 1e300, "Order.a: 1e+300 is not of the type float"),
+        ("float", 2**24 + 1, "Order.a: a float cannot hold 16777217 exactly"),
+        ("double", 2**53 + 1, "Order.a: a double cannot hold 9007199254740993 exactly"),
         ("string", "\ud800", "is not of the type string"),
         ("bytes", "x", "is not of the type bytes"),
         (_enum("A"), "B", "Order.a: 'B' is not of the type enum Suit"),

@@ -28,6 +28,7 @@ NOT_JAVA = {
 JAVA_ALONE = {
     "a pair that is refused, for what no value met": r"refused: ",
     "bytes that are not UTF-8 as a string": r"rejected: .* a string that is not UTF-8",
+    "a number that the wider type cannot hold exactly": r"rejected: a (float|double) cannot hold -?\d+ exactly",
     "a record of a union by its fields alone": r"rejected: a value of record \S+ has no place in the new schema",
 }
 """What it says that Java reads, and this does not: by what this says."""

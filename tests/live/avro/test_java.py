@@ -21,7 +21,8 @@ from tests.live.kafka_streams.program import require_live
 Json = Any
 
 PAIRS = 400
-FLOATS = [2**62 + 2**38 + 1, -(2**62) - 2**38 - 1, 2**24 + 1, 2**53 + 2**29 + 1, 2**63 - 1, -(2**63), 0, -1]
+FLOATS = [2**62 + 2**39, -(2**62) - 2**39, 2**24, 2**53 + 2**30, -(2**63), 0, -1]
+ROUNDED = [2**62 + 2**38 + 1, -(2**62) - 2**38 - 1, 2**24 + 1, 2**53 + 2**29 + 1, 2**63 - 1]
 DEFAULTS: list[tuple[Json, Json]] = [
     ("null", None),
     ("boolean", True),
@@ -97,6 +98,13 @@ def test_java_reads_the_same(version: str) -> None:
     assert all(isinstance(answer, bytes) for each in cases for answer in each.answers)
     assert [each.answers[0] for each in cases[-len(ALIASES) :]] == [known for _, _, known in ALIASES]
     assert cases[0].answers[0] == bytes.fromhex("0100805e")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_java_rounds_what_is_rejected_here(version: str) -> None:
+    values = list(map(encode_long, ROUNDED))
+    found = compare(version, [expected(AvroSchema('"long"'), AvroSchema('"float"'), values)])
+    assert found.known == {"a number that the wider type cannot hold exactly": len(ROUNDED)}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
