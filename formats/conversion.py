@@ -87,10 +87,8 @@ class Conversion:
 
     @property
     def changes_payloads(self) -> bool:
-        """Whether keys or values are written by another serde than before."""
-        old = self.source.key_serde, self.source.value_serde
-        is_rewritten = any(serde.name == "json" for serde in old)  # in its shortest form
-        return is_rewritten or old != (self.target.key_serde, self.target.value_serde)
+        """Whether keys or values are written by another serde than before: without a function they stay, otherwise."""
+        return (self.source.key_serde, self.source.value_serde) != (self.target.key_serde, self.target.value_serde)
 
     def convert(self, key: bytes, value: bytes, time_ms: int | None = None) -> tuple[bytes, bytes] | None:
         """The target's (key, value), or None where there is none. Raises EntryError: a reject.
@@ -135,8 +133,7 @@ class Conversion:
         Raises EntryError.
         """
         source, target = self.source, self.target
-        is_rewritten = source.key_serde.name == "json"  # in its shortest form
-        if not is_rewritten and (source.key_schema, source.key_serde) == (target.key_schema, target.key_serde):
+        if (source.key_schema, source.key_serde) == (target.key_schema, target.key_serde):
             return key
         return self.target.encode_key(self.source.decode_key(key))
 

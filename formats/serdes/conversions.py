@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from formats.avro.resolving import check_resolvable, find_risks
 from formats.avro.schema import AvroSchema, types_of
 from formats.avro.types import Array, Map, Primitive, Type, Union
 from formats.errors import UnresolvableSchemasError
 from formats.serde import Serde
 from formats.serdes.avro_serde import AvroSerde
+from formats.serdes.json_text import JsonSerde
 from formats.serdes.numeric import NumberSerde
 
 _NEEDS_FUNCTION = (
@@ -16,13 +19,22 @@ _NEEDS_FUNCTION = (
 
 
 def resolving(source: Serde, target: Serde) -> Serde:
-    """`source` as a conversion without a function decodes it: Avro goes straight to the target's schema.
+    """`source` as a conversion without a function decodes it: Avro goes straight to the target's schema, JSON stays.
 
     With a function it stays unchanged: the function sees each value as it was written.
     """
     if isinstance(source, AvroSerde) and isinstance(target, AvroSerde):
         return source.resolving_to(target.written[1])
+    if isinstance(source, JsonSerde) and isinstance(target, JsonSerde):
+        return replace(source, is_only_checked=True)
     return source
+
+
+def decoding(serde: Serde) -> Serde:
+    """The serde, set to decode objects whatever a conversion does without them."""
+    if isinstance(serde, AvroSerde):
+        return replace(serde, reader=None)
+    return replace(serde, is_only_checked=False) if isinstance(serde, JsonSerde) else serde
 
 
 def payload_problem(source: Serde, target: Serde) -> str | None:
@@ -71,7 +83,7 @@ def needs_headers(serde: Serde) -> bool:
 
 def keeps_bytes(source: Serde, target: Serde) -> bool:
     """Whether every payload that is converted, without a function, is written as it was read."""
-    return source == target and source.name not in ("json", "avro")
+    return source == target and source.name != "avro"
 
 
 def is_order_preserving(source: Serde, target: Serde) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 from formats import EntryError, Format, Headers, History, StateRecord
-from formats.serde import BytesSerde, Serde
+from formats.serde import BytesSerde
+from formats.serdes.json_text import dump_json, with_texts
 from migrate.batch.plan.sample import Entry
 from migrate.dry_run.report import BeforeAfter
 from migrate.model.preview import shown
@@ -37,21 +37,14 @@ def before_after(store_partition: str, old: Entry, new: Entry, *, source: Format
 
 def in_words(key: bytes, value: bytes, known: Format) -> Fields:
     """The fields of a record, and its payloads where a serde is named; nothing if it does not decode."""
-    known = replace(known, key_serde=_as_written(known.key_serde), value_serde=_as_written(known.value_serde))
+    from formats.serdes.conversions import decoding
+
+    known = replace(known, key_serde=decoding(known.key_serde), value_serde=decoding(known.value_serde))
     try:
         record = known.decode(key, value)
         return (*_carried(record), *_payloads(record, known))
     except EntryError:
         return ()
-
-
-def _as_written(serde: Serde) -> Serde:
-    """The serde, set to decode objects: with a reader's schema, Avro is converted without any."""
-    if serde.name != "avro":
-        return serde
-    from formats.serdes.avro_serde import AvroSerde
-
-    return replace(serde, reader=None) if isinstance(serde, AvroSerde) else serde
 
 
 def _carried(record: StateRecord) -> Iterator[tuple[str, str]]:
@@ -95,7 +88,7 @@ def _history(history: History) -> str:
 def _payloads(record: StateRecord, known: Format) -> Iterator[tuple[str, str]]:
     for name, serde, payload in (("key", known.key_serde, record.key), ("value", known.value_serde, record.value)):
         if not isinstance(serde, BytesSerde) and not (name == "value" and record.history is not None):
-            yield name, _cut(json.dumps(payload, ensure_ascii=False, default=_plain))
+            yield name, _cut(dump_json(with_texts(payload), ensure_ascii=False, default=_plain))
 
 
 def _plain(payload: Any) -> str:  # noqa: ANN401 - a serde may return any type

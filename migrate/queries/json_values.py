@@ -6,7 +6,7 @@
 | `string`, `uuid` | text                                               | the same text, percent-encoded   |
 | `int32`, `int64` | a number with all of its digits                    | its digits                       |
 | `double`         | a number; `"NaN"`, `"Infinity"` or `"-Infinity"`   | the same                         |
-| `json`           | the value itself                                   | its JSON text, percent-encoded   |
+| `json`           | the value itself, numbers as they are stored       | its JSON text, percent-encoded   |
 | `avro`           | objects, enums as symbols, bytes as base64         | JSON text, of keys without bytes |
 
 Of Avro, a logical type is what lies beneath it: a date is a number of days, a decimal the base64 of its bytes. Where
@@ -27,6 +27,7 @@ from uuid import UUID
 
 from formats import Serde
 from formats.errors import EntryError, InvalidEntryError
+from formats.serdes.json_text import NumberText, WrittenFloat, WrittenInt, dump_json
 
 _NUMBERS = {"int32", "int64"}
 _DIGITS = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
@@ -42,10 +43,14 @@ def as_json(value: object) -> Any:  # noqa: ANN401 - any value of JSON
         return [as_json(each) for each in value]
     if isinstance(value, tuple):  # the branch of a union, which its value does not tell
         return {value[0]: as_json(value[1])}
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode("ascii")
+    return base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else _plain(value)
+
+
+def _plain(value: object) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         return _NOT_FINITE[str(value)]
+    if isinstance(value, WrittenFloat | WrittenInt):
+        return NumberText(value.text)
     return value if value is None or isinstance(value, str | int | float) else str(value)
 
 
@@ -56,6 +61,9 @@ def json_bytes(value: object) -> bytes:
     """JSON text in UTF-8 of what `as_json` returned, without spaces."""
     try:
         return _AS_TEXT.encode(value).encode()
+    except TypeError:  # a number that keeps its text; else it raises again
+        text = dump_json(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return text.encode("utf-8", "backslashreplace")
     except UnicodeEncodeError:  # half a surrogate pair, which JSON text can only escape
         return _AS_ASCII.encode(value).encode()
 

@@ -6,6 +6,7 @@ from tests.mutants.avro import AVRO
 from tests.mutants.damage import DAMAGE
 from tests.mutants.dry_run import DRY_RUN
 from tests.mutants.functions import FUNCTIONS
+from tests.mutants.json_numbers import JSON_NUMBERS
 from tests.mutants.lazy import LAZY
 from tests.mutants.mutant import Mutant
 from tests.mutants.openings import OPENINGS
@@ -332,6 +333,7 @@ MUTANTS = (
     *DRY_RUN,
     *AVRO,
     *FUNCTIONS,
+    *JSON_NUMBERS,
     *DAMAGE,
     *TOPICS,
     *QUERIES,

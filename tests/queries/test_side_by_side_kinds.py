@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import struct
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +16,7 @@ from formats import StateRecord, Window
 from formats.avro.binary import encode_long
 from migrate import Spec, cutover, run
 from migrate.errors import SpecError, UnknownStateStoreError
+from migrate.queries.json_values import json_bytes
 from migrate.queries.side_by_side.record import differences
 from migrate.queries.side_by_side.report import GetReport, SideBySide
 from migrate.queries.side_by_side.stores import MOST_RECORDS, SideBySideStores
@@ -22,7 +25,7 @@ from migrate.show.page.get_page import GetForm, get_page
 from migrate.show.text.get import show_get
 from tests.queries.open.test_migration import cut_over_renamed
 from tests.shared.windowed import MINUTE, make_segments, session_key, session_time, window_key, windowed_spec
-from tests.support import KEY_VALUE, TIMESTAMPED, make_families, make_spec, make_store, open_store
+from tests.support import KEY_VALUE, TIMESTAMPED, make_families, make_spec, make_store, open_store, read_family
 
 VERSIONED = "kafka-streams.versioned"
 ALLOW = ["changelog", "unclean-source"]
@@ -295,6 +298,50 @@ def test_paths_tell_names_with_dots_from_objects(tmp_path: Path) -> None:
     assert found.old is not None
     made = differences(found.old, found.old.model_copy(update={"value": {"a.b": 2, "a": {"b": 3}, "\ud83d": 3}}))
     assert made == ('value["a.b"]', "value.a.b", "value.\ud83d")
+
+
+def test_numbers_are_shown_as_they_are_stored_and_kept_where_nobody_touched_them(tmp_path: Path) -> None:
+    def marked(record: StateRecord) -> StateRecord:
+        return replace(record, value={**record.value, "v": 2})
+
+    text = b'{"price":14.7600, "total":123456789012345678.12,"none":-0}'
+    json_ = {"from": {"serde": "json"}, "to": {"serde": "json"}}
+    spec = _plain(tmp_path, {b"k": text}, conversion={"value": json_, "function": marked})
+    run(spec)
+    report = SideBySideStores(spec).get(None, "k")
+    (found,) = report.records
+    assert (found.verdict, found.changes) == ("equal", ("value.v", "timestamp_ms"))
+    for shown in (
+        Output().document(report),
+        "\n".join(show_get(Output().readable(report), Output())),
+        get_page(GetForm("orders", ["orders"]), report),
+        json_bytes(report.model_dump()).decode(),
+        report.model_dump_json(),
+    ):
+        for number in ("14.7600", "123456789012345678.12", "-0"):
+            assert len(re.findall(rf"(?<![\d.]){number}(?![\d.])", shown)) >= 3, shown
+    assert json.loads(Output().document(report))["records"][0]["new"]["value"]["price"] == 14.76
+
+
+def test_json_keys_and_values_stay_byte_for_byte_without_a_function(tmp_path: Path) -> None:
+    json_ = {"from": {"serde": "json"}, "to": {"serde": "json"}}
+    records = {b'{"id" : %d.0}' % number: b' [ 1.50,"\\u00e9" ] ' for number in range(3)}
+    spec = _plain(tmp_path, records, KEY_VALUE, conversion={"value": json_, "key": json_})
+    run(spec)
+    cutover(spec)
+    assert read_family(tmp_path / "app/0_0/rocksdb/orders") == records
+    report = SideBySideStores(spec).first(None)
+    assert _verdicts(report) == ["equal"] * 3
+
+
+def test_json_keys_with_spaces_are_found_in_windows(tmp_path: Path) -> None:
+    json_ = {"from": {"serde": "json"}, "to": {"serde": "json"}}
+    own = {window_key(b'{"a" : 1}', 30 * MINUTE): b"x"}
+    make_segments(tmp_path / "app/0_0/win", own, 10 * SPAN)
+    spec = windowed_spec(tmp_path, "kafka-streams.window", conversion={"key": json_, "allow": ALLOW})
+    run(spec)
+    key = base64.b64encode(b'{"a" : 1}').decode()
+    assert _verdicts(SideBySideStores(spec).get(None, key, is_base64=True)) == ["equal"]
 
 
 def test_half_a_surrogate_pair_can_be_printed(tmp_path: Path) -> None:

@@ -104,6 +104,15 @@ def test_pages_go_on_behind_a_key_however_it_is_spelled(tmp_path: Path, *, is_re
     _check_pages(tmp_path, JsonSerde(), spelled, [json.loads(each) for each in sorted(spelled)], is_reverse=is_reverse)
 
 
+def test_numbers_of_json_are_answered_as_they_are_stored(tmp_path: Path) -> None:
+    stored = b'{"price": 14.7600, "none": -0, "tiny": [1e-400]}'
+    make_store(tmp_path / "app/0_0/rocksdb/s", {b"a": stored})
+    definition = StoreDefinition(KEY_VALUE, TEXT, JsonSerde())
+    with serving(QueryableStores.of_directory(tmp_path / "app", {"s": definition})) as asked:
+        for path in ("keys/a", "all", "range"):
+            assert '"value":{"price":14.7600,"none":-0,"tiny":[1e-400]}' in asked.get(f"/stores/s/{path}").text
+
+
 @pytest.mark.parametrize("is_reverse", [False, True])
 def test_pages_of_keys_of_several_schemas(tmp_path: Path, *, is_reverse: bool) -> None:
     serde = AvroSerde(((1, AvroSchema('"long"')), (2, AvroSchema('"string"'))), "confluent", "key")

@@ -30,6 +30,7 @@ from tests.serve.processes import (
     served,
 )
 from tests.serve.services import ORDERS, orders_of, serving
+from tests.support import make_store
 
 COPY = "a copy of "
 """The values of standbys begin so."""
@@ -115,6 +116,18 @@ def test_scans_are_merged_from_all_hosts(hosts: Hosts) -> None:
             found += [(each["key"], each["value"]) for each in page["records"]]
             cursor = page["cursor"]
         assert sorted(found) == sorted(each for each in ORDERS.items() if each[0] <= "order-250")
+
+
+def test_numbers_of_json_pass_another_host_as_they_are_stored(tmp_path: Path) -> None:
+    first, second = free_addresses(2)
+    make_store(tmp_path / "first/0_0/rocksdb/orders", {b"a": b"14.7600"})
+    make_store(tmp_path / "second/0_1/rocksdb/orders", {b"b": b'{"n":-0}'})
+    options = (*OF_ORDERS[:-1], "json", "--partitions", "2", "--peer", f"{first}=0", "--peer", f"{second}=1")
+    with served(tmp_path / "first", first, *options) as asked, served(tmp_path / "second", second, *options):
+        page = asked.get("/stores/orders/range")
+        following = asked.get(f"/stores/orders/range?cursor={page.json()['cursor']}")
+        assert '"value":14.7600' in page.text
+        assert '"value":{"n":-0}' in following.text
 
 
 def test_of_a_killed_host_only_its_own_keys_are_unavailable(hosts: Hosts) -> None:

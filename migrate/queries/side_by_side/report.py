@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from pydantic_core import PydanticSerializationError
+
+from formats.serdes.json_text import dump_json
 from migrate.model.preview import Shown
 from migrate.model.values import Report, Value
 
@@ -22,7 +25,18 @@ Verdict = Literal["equal", "different", "missing", "extra", "rejected", "dropped
 """
 
 
-class RecordReport(Value):
+class _OfRecords(Value):
+    def model_dump_json(self, *, indent: int | None = None, **options: Any) -> str:  # noqa: ANN401 - pydantic's own
+        """The report as JSON text, in which numbers of JSON are as they are stored."""
+        try:
+            return super().model_dump_json(indent=indent, **options)
+        except PydanticSerializationError:
+            separators = (",", ":") if indent is None else None
+            fields = self.model_dump(**options)
+            return dump_json(fields, default=str, indent=indent, ensure_ascii=False, separators=separators)
+
+
+class RecordReport(_OfRecords):
     """A record of one store, decoded by the serdes of the spec."""
 
     key_serde: str
@@ -44,7 +58,7 @@ class RecordReport(Value):
     """Why the bytes cannot be decoded."""
 
 
-class SideBySide(Value):
+class SideBySide(_OfRecords):
     """One key in both stores."""
 
     store_partition: str
@@ -60,7 +74,7 @@ class SideBySide(Value):
     """The fields in which the new record differs from the converted one."""
 
 
-class GetReport(Report):
+class GetReport(_OfRecords, Report):
     """What `get` prints."""
 
     store: str

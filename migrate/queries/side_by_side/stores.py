@@ -250,8 +250,10 @@ class SideBySideStores:
 
     def _old_key(self, new_key: bytes) -> bytes:
         """The old key of a new window or session of the same key."""
-        record = self.conversion.target.decode_key(new_key)
-        return self.conversion.source.encode_key(record)
+        source, target = self.conversion.source, self.conversion.target
+        if source.key_serde == target.key_serde:  # which keeps the bytes
+            source, target = (replace(each, key_serde=BYTES) for each in (source, target))
+        return source.encode_key(target.decode_key(new_key))
 
     def _compared(self, pair: Pair, old_key: bytes, old_value: bytes | None) -> SideBySide:
         """The records of an old key."""

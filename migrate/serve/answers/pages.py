@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 from formats import Format
 from formats.serde import BYTES
+from formats.serdes.json_text import load_json, with_texts
 from migrate.queries.json_values import as_json, json_bytes
 from migrate.queries.open.partition import Opened, Partition
 from migrate.queries.routing.hosts import HostInfo
@@ -109,7 +110,7 @@ class _Page:
         found = await self.context.forwarder.ask([host], request, partitions)
         if found.status != 200:
             return found
-        answer = json.loads(found.body)
+        answer = with_texts(load_json(found.body.decode()))
         after = answer["cursor"]
         following = self._next_host(place.host) if after is None else _Place(place.host, 0, after)
         records = [json_bytes(record) for record in answer["records"]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from os.path import commonprefix
 from typing import Any
 
+from formats.serdes.json_text import dump_json
 from migrate.model.preview import LONGEST, UNPRINTABLE, Shown, shown
 from migrate.model.units import moment, plural, size
 from migrate.queries.side_by_side.record import DEPTH, field_path
@@ -171,7 +171,7 @@ def _flat(path: str, value: Any, depth: int = DEPTH) -> Iterator[tuple[str, str]
 
 
 def _text(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return dump_json(value, ensure_ascii=False)
 
 
 def _cut(texts: list[str]) -> tuple[str, ...]:
