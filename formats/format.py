@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -22,6 +23,7 @@ from formats.layout import (
 )
 from formats.record import StateRecord, Window
 from formats.serde import BYTES, Serde, uses_headers
+from formats.wide_columns import NOT_A_PAIR, WideColumns, wide_columns
 
 Kind = Literal["key-value", "window", "session", "versioned"]
 
@@ -95,6 +97,11 @@ class Format:
         return ChangelogForm(self.key_schema, self.value_layout, self.changelog_layout, own_keys)
 
     @property
+    def on_columns(self) -> Callable[[bytes, Sequence[tuple[bytes, bytes]]], bytes] | None:
+        """What stands for the value of a wide-column record, by its key and columns; None: no known system has any."""
+        return wide_columns if self.column_families is None else None
+
+    @property
     def is_segmented(self) -> bool:
         """Whether each store partition is a directory of RocksDB directories, by time."""
         return self.kind in ("window", "session")
@@ -132,6 +139,8 @@ class Format:
 
     def decode(self, key: bytes, value: bytes) -> StateRecord:
         """The record of an entry. Raises EntryError where the bytes are not of this format."""
+        if type(value) is WideColumns:
+            raise InvalidEntryError(NOT_A_PAIR)
         key_payload, place = self.key_schema.unpack(key)
         payload, carried = self.value_layout.unpack(value)
         headers = carried.get(HEADERS)

@@ -234,7 +234,8 @@ class SourceReader:
         size = SampleSize(max(1, self._options.sample // share), MOST_SAMPLE_BYTES // share, self._options.seed)
         run_bytes = max(1.0, found.record_bytes / share / max(1, size.records // RUN_LENGTH))
         run, database = self._times_of(plan), records.databases[number]
-        sample = read_sample(database, family, size) if run is None else run.sample(database, family, size)
+        on_columns = records.source.on_columns
+        sample = read_sample(database, family, size, on_columns) if run is None else run.sample(database, family, size)
         times = None if run is None else run.column()
         rejected, expired, shadowed = counts.rejects.count, counts.expired, records.shadowed
         counts.begin(plan.store_partition)

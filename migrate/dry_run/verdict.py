@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from formats.wide_columns import NOT_A_PAIR
 from migrate.batch.preflight.check import CheckReport, Outcome, failed
 from migrate.dry_run.report import SampleConversion, Verdict
 from migrate.engine.rejects import way_to_fix
-from migrate.errors import ChunkFailedError, ExitCode, MigrationError
+from migrate.errors import ChunkFailedError, ExitCode, MigrationError, RefusedError
 from migrate.model.preview import shown_key
 from migrate.model.units import plural
 from migrate.spec.spec import Spec
+from migrate.stores.rocksdb.scan import COLUMNS_HINT
 
 
 def conversion_checks(spec: Spec, tried: SampleConversion, records: int, rejects: float) -> tuple[CheckReport, ...]:
@@ -88,6 +90,8 @@ def _rejects(spec: Spec, tried: SampleConversion, records: int, expected: float)
         return CheckReport(name=name, claim=claim, outcome=outcome, detail=detail, fix=fix)
     correction = way_to_fix(has_function=spec.conversion.function is not None)
     fix = f'{correction}; or allow it: [run] on_reject = "skip" or "dead-letter", and max_rejects'
+    if spec.run.on_reject == "fail" and any(each.reason == NOT_A_PAIR for each in tried.rejects):
+        return failed(name, claim, RefusedError(f"{detail}: {NOT_A_PAIR}", hint=COLUMNS_HINT))
     message = f"{detail}, {allowed}; most frequent reason: {tried.rejects[0].reason}"
     return failed(name, claim, ChunkFailedError(message, hint=fix))
 

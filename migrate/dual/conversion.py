@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import lt
@@ -10,6 +10,7 @@ from operator import lt
 from formats import Conversion, EntryError, Format, Function
 from formats.errors import FunctionError
 from formats.program import IDENTITY, Operation, run_operations
+from formats.wide_columns import WideColumns, has_wide_columns
 from migrate.engine.bail_out import BailOutError
 from migrate.engine.columns import compile_program
 from migrate.engine.generated import compile_column, compile_pairs
@@ -86,7 +87,7 @@ class LazyConversion:
 
     def one(self, old_key: bytes, old_value: bytes) -> tuple[bytes, bytes] | None:
         """The converted (key, value); None: the function drops the record. Raises ConversionError."""
-        if self._value_column is not None:
+        if self._value_column is not None and type(old_value) is not WideColumns:
             try:
                 return old_key, self._value_column([old_value])[0]
             except BailOutError:
@@ -98,14 +99,16 @@ class LazyConversion:
 
     def records(self, records: list[Record]) -> list[Record] | None:
         """The converted records; None where `many` is needed: for keys that change, or records that do not fit."""
+        if self._pairs is None or self._have_columns(value for _, value in records):
+            return None
         try:
-            return None if self._pairs is None else self._pairs(records)
+            return self._pairs(records)
         except BailOutError:
             return None
 
     def many(self, batch: Batch) -> Converted:
         """Convert every record that can be, and give the reasons of the others."""
-        if self._program is not None:
+        if self._program is not None and not self._have_columns(batch.values):
             try:
                 out = compile_program(self._program)(batch)
             except BailOutError:
@@ -125,6 +128,9 @@ class LazyConversion:
                 converted.keys.append(record[0])
                 converted.values.append(record[1])
         return converted
+
+    def _have_columns(self, values: Iterable[bytes]) -> bool:
+        return self._conversion.source.on_columns is not None and has_wide_columns(values)
 
     def check_order(self, keys: list[bytes]) -> None:
         """Raises RefusedError where the new keys do not ascend as the old ones do."""

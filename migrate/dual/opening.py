@@ -27,6 +27,7 @@ from migrate.stores.rocks_store import RocksStore
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, open_read_only
 from migrate.stores.rocksdb.layout import database_files, is_rocksdb
 from migrate.stores.rocksdb.live import Family, LiveDatabase, families_of, open_live, read_only_family
+from migrate.stores.rocksdb.scan import refuse_columns
 from migrate.systems import known_format
 from migrate.systems.families import check_default_is_empty, family_mappings
 from migrate.systems.task_tree import locks_above
@@ -90,6 +91,8 @@ def open_stores(
     note_sequence_number(places.old_directory)
     old_database = _open_old(places, durability, resources)
     has_old_family = places.source_family in families_of(places.old_directory)
+    if has_old_family:
+        old_database.family(places.source_family, places.source.on_columns)
     if has_old_family and not has_new_store(places):
         check_can_start(old_database, places, conversion, create=create)
         announce(places.directory)  # opened by itself, the new store would look empty
@@ -184,6 +187,7 @@ def open_store(
         StoreLockedError: another process has the store open that should be written.
     """
     directory, known = Path(path).resolve(), known_format(format)
+    on_columns = None if known.on_columns is None else refuse_columns
     if create and not is_rocksdb(directory):
         return _create(directory, known, family, on_state_change)
     if not is_rocksdb(directory):
@@ -196,7 +200,8 @@ def open_store(
     with ExitStack() as resources:
         if read_only:
             database = resources.enter_context(open_read_only(directory))
-            records = read_only_family(database, _family(database.families, known, family, directory))
+            name = _family(database.families, known, family, directory)
+            records = read_only_family(database, name, on_columns)
             live = None
             with closing(read_only_family(database, DEFAULT_FAMILY)) as default:
                 _check_whole(records, default, known, directory)
@@ -204,7 +209,7 @@ def open_store(
             _check_application_stopped(directory)
             name = _family(families_of(directory), known, family, directory)
             live = resources.enter_context(open_live(directory))
-            records = live.family(name)
+            records = live.family(name, on_columns)
             _check_whole(records, live.family(DEFAULT_FAMILY), known, directory)
         store = RocksStore(directory, records, live, resources.pop_all(), on_state_change=on_state_change)
     store.start()

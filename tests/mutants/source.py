@@ -6,6 +6,22 @@ from tests.mutants.mutant import Mutant
 
 SOURCE: tuple[Mutant, ...] = (
     Mutant(
+        name="columns-taken-for-a-value",
+        claim="I4",
+        definition="_with_columns",
+        old="len(columns) == 1 and not columns[0][0]",
+        new="columns and not columns[0][0]",
+        tests=("test_those_that_may_be_rejected_are_left_out_whole_and_counted[skip-full-program]",),
+    ),
+    Mutant(
+        name="columns-converted-by-a-program",
+        claim="I4",
+        definition="Converter._has_columns",
+        old="has_wide_columns(batch.values)",
+        new="False",
+        tests=("test_a_run_that_meets_one_later_fails_at_it[program]",),
+    ),
+    Mutant(
         name="checksums-of-a-newer-rocksdb",
         claim="I8",
         definition="table_options",

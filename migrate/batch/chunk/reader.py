@@ -112,7 +112,8 @@ class Records:
 
     def _scans(self, number: int, mapping: FamilyMapping, keys: KeyRange | None) -> Iterator[Iterator[Batch]]:
         for family in self.families(number, mapping):
-            yield self._scan(number, mapping, family, self.databases[number].batches(family, keys))
+            batches = self.databases[number].batches(family, keys, on_columns=self.source.on_columns)
+            yield self._scan(number, mapping, family, batches)
 
     def _scan(self, number: int, mapping: FamilyMapping, family: str, batches: Iterator[Batch]) -> Iterator[Batch]:
         scan = _counted(self.seen, batches, (number, family))

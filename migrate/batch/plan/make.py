@@ -29,6 +29,7 @@ from migrate.stores.rocksdb.database import Database, StoreContent, open_read_on
 from migrate.stores.rocksdb.layout import log_bytes
 from migrate.stores.rocksdb.live import read_only_family
 from migrate.stores.rocksdb.options_file import FamilyOptions, read_options
+from migrate.stores.rocksdb.scan import OnColumns, refuse_columns
 from migrate.stores.rocksdb.sst import SstFormatError, read_ahead, table_properties
 from migrate.stores.rocksdb.unreadable import check_table_readable
 from migrate.systems.families import families_to_carry, family_mappings
@@ -187,7 +188,12 @@ def make_plan(
             check_segments(opened.databases, database, source)
             with tracking_imports(ref):
                 times = None if times_of is None else times_of(database.store_partition)
-                check_sample(opened.databases, database, conversion, spec.conversion.allow, times)
+                on_columns: OnColumns | None = conversion.source.on_columns
+                if on_columns is not None and spec.run.on_reject == "fail":
+                    on_columns = refuse_columns  # now, and not where the run meets it
+                check_sample(
+                    opened.databases, database, conversion, spec.conversion.allow, times, on_columns=on_columns
+                )
     checked_code(ref)
     program = conversion.program
     return Plan(

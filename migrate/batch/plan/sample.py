@@ -20,6 +20,7 @@ from migrate.model.plan import DatabasePlan, FamilyMapping, TimeSlice
 from migrate.model.store_partition import Segment
 from migrate.spec.allowed import LOOKS_CONVERTED, allowing
 from migrate.stores.rocksdb.database import Database
+from migrate.stores.rocksdb.scan import OnColumns
 
 _SAMPLE = 100
 _SAMPLE_BYTES = 1 << 18
@@ -151,8 +152,12 @@ def check_sample(
     conversion: Conversion,
     allowed: Collection[str],
     times: KnownTimes | None = None,
+    *,
+    on_columns: OnColumns | None = None,
 ) -> None:
     """Convert a sample of records from the whole key range; with `times`, of records whose times are known.
+
+    `on_columns`: for wide-column records.
 
     Raises RefusedError where none can be converted, where all may be converted already and would be once more (I10),
     or where the function gives two results for a record.
@@ -164,7 +169,8 @@ def check_sample(
     for each, mapping in product(opened, database.mappings):
         convert = Converter(conversion, conversion.program, RejectsByReason(), mapping.source)
         column = None if times is None else times.column()
-        sample = read_sample(each, mapping.source, size) if times is None else times.sample(each, mapping.source, size)
+        sampled = (each, mapping.source, size)
+        sample = read_sample(*sampled, on_columns) if times is None else times.sample(*sampled)
         for batch in sample.batches:
             entries = list(zip(batch.keys, batch.values, strict=True))
             if conversion.function is None and len(new := convert(batch)) == len(batch):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from migrate.stores.batch import Batch
 from migrate.stores.rocksdb.database import Database, LiveFile
+from migrate.stores.rocksdb.scan import OnColumns
 from migrate.stores.rocksdb.sst import SstFile, SstFormatError
 
 RUN_LENGTH = 20
@@ -35,14 +36,15 @@ class Sample:
     batches: Iterator[Batch]
 
 
-def read_sample(database: Database, family: str, size: SampleSize) -> Sample:
+def read_sample(database: Database, family: str, size: SampleSize, on_columns: OnColumns | None = None) -> Sample:
     """A sample of runs of neighbouring records in key order, or every record of a store that has fewer.
 
     The same files and the same seed give the same sample. It exceeds `size.max_bytes` by at most one record.
+    `on_columns`: for wide-column records, where the store may have them.
     """
     if _is_small(database, family, size):
-        return Sample(is_whole=True, batches=database.batches(family))
-    return Sample(is_whole=False, batches=_runs(database, family, size))
+        return Sample(is_whole=True, batches=database.batches(family, on_columns=on_columns))
+    return Sample(is_whole=False, batches=_runs(database, family, size, on_columns))
 
 
 def read_named(database: Database, family: str, keys: Sequence[bytes], size: SampleSize) -> Sample:
@@ -78,7 +80,7 @@ def _is_small(database: Database, family: str, size: SampleSize) -> bool:
     return True
 
 
-def _runs(database: Database, family: str, size: SampleSize) -> Iterator[Batch]:
+def _runs(database: Database, family: str, size: SampleSize, on_columns: OnColumns | None) -> Iterator[Batch]:
     places = _places(database, family, size)
     per_place = size.records // len(places)
     max_bytes = max(1, size.max_bytes // len(places))
@@ -89,7 +91,7 @@ def _runs(database: Database, family: str, size: SampleSize) -> Iterator[Batch]:
             continue
         if last is not None and start is not None and start <= last:  # the previous run has passed this key
             continue
-        batch = database.sample(family, start, per_place, max_bytes)
+        batch = database.sample(family, start, per_place, max_bytes, on_columns=on_columns)
         if not batch.keys:
             return
         read += batch.size

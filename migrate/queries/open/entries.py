@@ -7,21 +7,30 @@ from dataclasses import dataclass
 
 from migrate.dual.conversion import LazyConversion
 from migrate.dual.merge import ConvertedScan, MergedScan
+from migrate.errors import RefusedError
 from migrate.queries.open.partition import Entries
 from migrate.stores.records import BatchSource, Record
 from migrate.stores.rocksdb.database import Database
 from migrate.stores.rocksdb.held import HeldDirectory
 from migrate.stores.rocksdb.live import read_only_family
-from migrate.stores.rocksdb.scan import damaged
+from migrate.stores.rocksdb.scan import OnColumns, damaged
 
 
 class HeldEntries:
     """One column family of a RocksDB directory whose files are held open."""
 
-    def __init__(self, directory: HeldDirectory, database: Database, family: str, own: tuple[bytes, ...] = ()) -> None:
-        """`own`: what the keys begin with that are the owning system's, and no records."""
+    def __init__(
+        self,
+        directory: HeldDirectory,
+        database: Database,
+        family: str,
+        own: tuple[bytes, ...] = (),
+        on_columns: OnColumns | None = None,
+    ) -> None:
+        """`own`: what the keys begin with that are the owning system's, and no records; `on_columns`: for wide-column
+        records, where the store may have them."""
         self._directory = directory
-        self._family = read_only_family(database, family)
+        self._family = read_only_family(database, family, on_columns)
         self._family.where = f"column family {family!r} of {directory.name}"
         self._read: Callable[[bytes], bytes | None] = self._family.get
         self._own = own
@@ -30,6 +39,8 @@ class HeldEntries:
         """The stored value of a stored key, or None. Raises CorruptionError, and TypeError for what is no bytes."""
         try:
             value = self._read(key)
+        except RefusedError:
+            raise
         except Exception as error:
             if isinstance(key, bytes):
                 raise damaged(self._family.where, key, str(error)) from error

@@ -19,7 +19,7 @@ from migrate.stores.rocksdb.database import Database
 from migrate.stores.rocksdb.held import HeldDirectory, open_held
 from migrate.stores.rocksdb.layout import identity_of, is_rocksdb
 from migrate.stores.rocksdb.live import Family, read_only_family
-from migrate.stores.rocksdb.scan import TooManyTombstonesError
+from migrate.stores.rocksdb.scan import TooManyTombstonesError, refuse_columns
 from migrate.systems import known_format
 from migrate.systems.base import System
 from migrate.systems.checkpoint_file import parse_position
@@ -127,7 +127,8 @@ def _entries(directory: HeldDirectory, database: Database, stored: Format, famil
             + (f", and no {family!r}" if family else ""),
             hint="name one of them in the store's definition: family=...",
         )
-    entries: Entries = HeldEntries(directory, database, name, stored.metadata_keys)
+    on_columns = None if stored.on_columns is None else refuse_columns
+    entries: Entries = HeldEntries(directory, database, name, stored.metadata_keys, on_columns)
     for older in stored.older_families:
         if older.name in database.families and _has_records(read_only_family(database, older.name)):
             before = replace(stored, value_layout=older.value_layout, column_families=(older.name,))
@@ -170,10 +171,11 @@ def _open_half_converged(site: Site, start_ms: int | None, directory: HeldDirect
     database = old_database if is_shared else open_held(directory)
     if pair.source_family not in old_database.families or pair.target_family not in database.families:
         raise _in_transit(directory)
-    hub = hub_conversion(known_format(pair.source), known_format(pair.target), site.functions.convert)
+    source = known_format(pair.source)
+    hub = hub_conversion(source, known_format(pair.target), site.functions.convert)
     entries = MergedEntries(
         HeldEntries(directory, database, pair.target_family),
-        HeldEntries(old_directory, old_database, pair.source_family),
+        HeldEntries(old_directory, old_database, pair.source_family, on_columns=source.on_columns),
         LazyConversion(hub, site.functions.old_key),
     )
     databases = (database,) if is_shared else (database, old_database)

@@ -28,7 +28,7 @@ from migrate.model.key_range import KeyRange
 from migrate.stores.batch import Batch
 from migrate.stores.files import temporary_folder
 from migrate.stores.rocksdb.layout import DatabaseFiles, check_readable, database_files, log_files
-from migrate.stores.rocksdb.scan import MAX_BATCH_RECORDS, READAHEAD, check_end, pull, streaming
+from migrate.stores.rocksdb.scan import MAX_BATCH_RECORDS, READAHEAD, OnColumns, check_end, items, pull, streaming
 from migrate.stores.rocksdb.transactions import check_nothing_prepared
 from migrate.stores.rocksdb.unreadable import cannot_open, explain
 
@@ -154,7 +154,9 @@ class Database:
         """The value of a key, or None."""
         return self.column(family).get(key)
 
-    def batches(self, family: str, keys: KeyRange | None = None) -> Iterator[Batch]:
+    def batches(
+        self, family: str, keys: KeyRange | None = None, *, on_columns: OnColumns | None = None
+    ) -> Iterator[Batch]:
         """Every record of a family in the range, in key order. Raises CorruptionError unless the range was read whole.
 
         A batch holds at most 1024 records and 512 KiB, not counting its last record. If the range has an end, the first
@@ -162,10 +164,10 @@ class Database:
         """
         keys = keys or KeyRange()
         column = self.column(family)
-        items = column.items(from_key=keys.start, read_opt=streaming(READAHEAD))
+        records = items(column, on_columns, from_key=keys.start, read_opt=streaming(READAHEAD))
         last: bytes | None = None
         limit = MAX_BATCH_RECORDS if keys.end is None else _FIRST_BATCH
-        while (batch := pull(items, limit)) is not None:
+        while (batch := pull(records, limit)) is not None:
             limit = min(2 * limit, MAX_BATCH_RECORDS)
             if keys.end is not None and batch.keys[-1] >= keys.end:
                 if inside := bisect_left(batch.keys, keys.end):
@@ -176,12 +178,19 @@ class Database:
             del batch  # so that a large value is freed before the next one is read
         self.check_ended(family, keys.start, last)
 
-    def sample(self, family: str, start: bytes | None, count: int, max_bytes: int = 1 << 20) -> Batch:
+    def sample(
+        self,
+        family: str,
+        start: bytes | None,
+        count: int,
+        max_bytes: int = 1 << 20,
+        *,
+        on_columns: OnColumns | None = None,
+    ) -> Batch:
         """Up to `count` records from `start` on, fewer once they have `max_bytes`. Raises CorruptionError."""
         keys: list[bytes] = []
         values: list[bytes] = []
-        items: Iterator[tuple[bytes, bytes]] = self.column(family).items(from_key=start, read_opt=streaming())  # type: ignore[assignment]
-        for key, value in islice(items, count):
+        for key, value in islice(items(self.column(family), on_columns, from_key=start, read_opt=streaming()), count):
             keys.append(key)
             values.append(value)
             max_bytes -= len(key) + len(value)

@@ -19,7 +19,7 @@ from migrate.stores.lock import check_unlocked
 from migrate.stores.records import Record
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, Database
 from migrate.stores.rocksdb.layout import is_half_made, is_rocksdb
-from migrate.stores.rocksdb.scan import Scan
+from migrate.stores.rocksdb.scan import OnColumns, Scan, value_of
 from migrate.stores.rocksdb.transactions import check_nothing_prepared
 from migrate.stores.rocksdb.unreadable import cannot_open
 from migrate.stores.rocksdb.writing import TableOptions, table_options
@@ -39,12 +39,21 @@ class Family:
     delete: Callable[[bytes], None]
     contains: Callable[[bytes], bool]
 
-    def __init__(self, column: Rdict, name: str, directory: Path, handle: ColumnFamily | None = None) -> None:
+    def __init__(
+        self,
+        column: Rdict,
+        name: str,
+        directory: Path,
+        handle: ColumnFamily | None = None,
+        on_columns: OnColumns | None = None,
+    ) -> None:
+        """`on_columns`: for wide-column records, where the store may have them."""
+        self._on_columns = on_columns
         self.name = name
         self.where = f"column family {name!r} of {directory}"
         self._column: Rdict | None = column
         self._handle = handle
-        self.get = column.get
+        self.get = column.get if on_columns is None else partial(_value_of, column, on_columns)
         self.put = column.__setitem__
         self.delete = column.delete
         self.contains = column.__contains__
@@ -56,6 +65,8 @@ class Family:
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The value of each key, or None."""
+        if self._on_columns is not None:
+            return list(map(self.get, keys))
         return cast(list[bytes | None], self._open.get(list(keys)))
 
     def scan(
@@ -67,7 +78,9 @@ class Family:
         max_skips: int | None = None,
     ) -> Scan:
         """A scan of the records in [start, end), as they are now."""
-        return Scan(self._open, start, end, self.where, reverse=reverse, max_skips=max_skips)
+        return Scan(
+            self._open, start, end, self.where, reverse=reverse, max_skips=max_skips, on_columns=self._on_columns
+        )
 
     def first(self, start: bytes | None = None, *, max_skips: int | None = None) -> Record | None:
         """The first record from `start` on. Raises TooManyTombstonesError past `max_skips` deleted records."""
@@ -122,6 +135,16 @@ class Family:
         raise StoreClosedError(f"{self.where} is closed", hint="open the store again")
 
 
+def _value_of(column: Rdict, on_columns: OnColumns, key: bytes) -> bytes | None:
+    try:
+        columns = column.get_entity(key)
+    except Exception as error:
+        if not str(error).startswith("NotFound"):
+            raise
+        columns = None
+    return None if columns is None else value_of(key, columns, on_columns)
+
+
 class LiveDatabase:
     """A RocksDB directory, open for writing and locked.
 
@@ -173,13 +196,16 @@ class LiveDatabase:
             found = next((line for line in lines if _RECOVERING in line), "")
         return found.rstrip().rpartition("/")[2]
 
-    def family(self, name: str) -> Family:
-        """The open family of that name. Raises Exception where there is none."""
+    def family(self, name: str, on_columns: OnColumns | None = None) -> Family:
+        """The open family of that name. Raises Exception where there is none.
+
+        `on_columns`: for wide-column records, from the first call on.
+        """
         if name not in self._families:
             column = self._open.get_column_family(name)
             column.set_write_options(self._plain)
             handle = self._open.get_column_family_handle(name)
-            self._families[name] = Family(column, name, self.directory, handle)
+            self._families[name] = Family(column, name, self.directory, handle, on_columns)
         return self._families[name]
 
     def write_logged(self, batch: WriteBatch) -> None:
@@ -302,9 +328,9 @@ def _check_unlocked(directory: Path) -> None:
         raise StoreLockedError(f"this process already has {directory} open", pid=held.pid, hint=hint) from held
 
 
-def read_only_family(database: Database, name: str) -> Family:
+def read_only_family(database: Database, name: str, on_columns: OnColumns | None = None) -> Family:
     """A family of a database that is open for reading, which must be closed first. Writes raise RefusedError."""
-    family = Family(database.column(name), name, database.directory)
+    family = Family(database.column(name), name, database.directory, on_columns=on_columns)
     where = family.where  # a reference to the family itself would keep its files open until garbage is collected
 
     def refuse(*_: object) -> NoReturn:

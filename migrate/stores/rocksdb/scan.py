@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from operator import itemgetter
 from typing import Any
 
 from rocksdict import Rdict, RdictIter, ReadOptions
 
-from migrate.errors import CorruptionError
+from migrate.errors import CorruptionError, RefusedError
 from migrate.model.key_range import show_key
 from migrate.stores.batch import Batch
 from migrate.stores.records import Record
@@ -22,6 +22,13 @@ _SMALL = MAX_BATCH_BYTES // MAX_BATCH_RECORDS
 READAHEAD = 1 << 17
 
 key_of = itemgetter(0)
+Columns = list[tuple[bytes, bytes]]
+OnColumns = Callable[[bytes, Columns], bytes]
+"""Called with the key and the columns of a wide-column record; returns what stands for its value, or raises."""
+COLUMNS_HINT = (
+    "no new store can hold such records: let the program that owns the store write plain values in their place; a run "
+    'leaves them out, and counts them, with [run] on_reject = "skip" or "dead-letter"'
+)
 
 
 class TooManyTombstonesError(Exception):
@@ -40,6 +47,7 @@ class Scan:
         *,
         reverse: bool = False,
         max_skips: int | None = None,
+        on_columns: OnColumns | None = None,
     ) -> None:
         self._lock = threading.Lock()
         self._start, self._end, self._where, self._reverse = start, end, where, reverse
@@ -55,7 +63,7 @@ class Scan:
         self._column: Rdict | None = column
         # Not from a Snapshot, which rocksdict's iterators ignore. Both see the database as it is now: the store's lock
         # keeps writers out meanwhile.
-        self._items: Any = column.items(backwards=reverse, from_key=first, read_opt=self._options)
+        self._items: Any = items(column, on_columns, backwards=reverse, from_key=first, read_opt=self._options)
         self._cursor: Any = column.iter(self._options)
         self._last: bytes | None = None
 
@@ -123,6 +131,38 @@ class Scan:
         self._items = None
         self._cursor = None
         self._column = None
+
+
+def items(column: Rdict, on_columns: OnColumns | None = None, **options: Any) -> Iterator[tuple[Any, Any]]:  # noqa: ANN401 - rocksdict's own
+    """rocksdict's iterator over the records of a family.
+
+    Of a wide-column record RocksDB gives the column without a name, or nothing, as if it were the value. `on_columns`
+    is for stores that may have such records; to look at the columns of each takes half as long again as the scan.
+    """
+    if on_columns is None:
+        return column.items(**options)
+    return _with_columns(column.entities(**options), on_columns)
+
+
+def _with_columns(entities: Iterator[tuple[Any, Any]], on_columns: OnColumns) -> Iterator[tuple[Any, Any]]:
+    for key, columns in entities:
+        if len(columns) == 1 and not columns[0][0]:  # as `value_of`, without a call
+            yield key, columns[0][1]
+        else:
+            yield key, on_columns(key, columns)
+
+
+def value_of(key: bytes, columns: Columns, on_columns: OnColumns) -> bytes:
+    """The value of a record: that of its only column, which has no name."""
+    return columns[0][1] if len(columns) == 1 and not columns[0][0] else on_columns(key, columns)
+
+
+def refuse_columns(key: bytes, _: Columns) -> bytes:
+    """Raises RefusedError: what reads plain values cannot return such a record."""
+    raise RefusedError(
+        f"the key {show_key(key)} has a wide-column record (RocksDB's PutEntity): named columns, and no value",
+        hint=COLUMNS_HINT,
+    )
 
 
 def check_end(cursor: RdictIter, at: bytes | None, where: str, *, is_record: bool, backwards: bool = False) -> None:
