@@ -113,8 +113,8 @@ SOURCE: tuple[Mutant, ...] = (
         name="owners-key-through-a-program",
         claim="I7",
         definition="Converter.__call__",
-        old="if self._compiled is not None and not self._holds_metadata(batch):",
-        new="if self._compiled is not None:",
+        old=" and not self._holds_metadata(batch)",
+        new="",
         tests=("test_toy_system::test_a_new_directory_is_published",),
     ),
     Mutant(
