@@ -13,6 +13,7 @@ REAL = (
     "batch/changelog/test_changelogs.py",
     "batch/changelog/test_checks.py",
     "batch/changelog/test_fleet.py",
+    "batch/changelog/test_missing.py",
     "batch/changelog/test_secrets.py",
     "batch/changelog/test_tail_conversions.py",
     "batch/changelog/test_times.py",

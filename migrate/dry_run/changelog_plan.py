@@ -45,6 +45,7 @@ def changelog_plan(at: AtBroker, found: Inventory, slots: int) -> ChangelogPlan:
             TopicPlanned(topic=each.topic, new_topic=each.new_topic, store_partition=each.store_partition)
             for each in at.changelogs
         ),
+        held=at.held,
         records=records,
         bytes=record_bytes,
         write_seconds=_seconds(records, record_bytes, WRITTEN_PER_SECOND * slots, BYTES_PER_SECOND * slots),

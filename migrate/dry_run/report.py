@@ -9,6 +9,7 @@ from migrate.batch.preflight.check import CheckReport
 from migrate.model.changelog.written import Way
 from migrate.model.key_range import KeyRange
 from migrate.model.preview import RejectReason, Shown
+from migrate.model.reports import Held
 from migrate.model.values import Report, Value
 
 
@@ -290,6 +291,8 @@ class ChangelogPlan(Value):
     way: Way
     why: str
     topics: tuple[TopicPlanned, ...]
+    held: tuple[Held, ...] = ()
+    """Which partitions of the old changelogs hold keys, where new ones are written."""
     records: int
     """Records to write, and to read back."""
     bytes: int

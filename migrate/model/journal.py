@@ -11,7 +11,7 @@ from pydantic import AliasChoices, Field
 
 from migrate.model.changelog.written import Topics
 from migrate.model.ledger_row import Step
-from migrate.model.reports import Concern, SetBack, State
+from migrate.model.reports import Concern, Held, SetBack, State
 from migrate.model.store_partition import ChangelogOffsets, StorePartition, StoreState
 from migrate.model.values import Stored
 
@@ -68,6 +68,8 @@ class AtCutOver(Stored):
 
     topics: Topics
     offsets: tuple[GroupOffset, ...] = ()
+    missing: tuple[Held, ...] = ()
+    """The partitions that no host had written, as the spec allowed."""
     set_back: tuple[SetBack, ...] = ()
     """What a rollback has set back."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -84,6 +85,45 @@ class SetBack(Value):
     """Offsets between that one and the one where the group was."""
 
 
+class Held(Value):
+    """The partitions of an old changelog that hold keys with a value."""
+
+    topic: str
+    here: tuple[int, ...]
+    """Those of task directories on this host."""
+    elsewhere: tuple[int, ...] = ()
+    """The others."""
+    missing: tuple[int, ...] = ()
+    """Of the others: those that no host of this migration has written."""
+
+    @property
+    def missing_in_words(self) -> str:
+        """The partitions that are missing, as text."""
+        verb = "holds" if len(self.missing) == 1 else "hold"
+        return f"{self.topic}, {_partitions(self.missing)}, {verb} keys that no host of this migration has written"
+
+    def __str__(self) -> str:
+        written = tuple(number for number in self.elsewhere if number not in self.missing)
+        parts = [(self.here, "here"), (written, "not here, and written"), (self.missing, _MISSING)]
+        found = "; ".join(f"{_partitions(numbers)} {what}" for numbers, what in parts if numbers)
+        return f"{self.topic} has keys in {found}" if found else f"{self.topic} has no keys"
+
+
+_MISSING = "not here, and written by no host of this migration"
+
+
+def _partitions(numbers: Sequence[int]) -> str:
+    """Numbers as text, those that follow each other as a range."""
+    ranges: list[list[int]] = []
+    for number in sorted(numbers):
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    named = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
+    return f"partition{'' if len(numbers) == 1 else 's'} {named}"
+
+
 class ChangelogReport(Value):
     """The changelog of one store, in all its partitions."""
 
@@ -137,6 +177,8 @@ class RunReport(Report):
     throughput: tuple[Throughput, ...] = ()
     changelogs: tuple[ChangelogReport, ...] = ()
     """Those that were written; none where the changelog stays as it is."""
+    held: tuple[Held, ...] = ()
+    """Which partitions of the old changelogs hold keys, where new ones are written, as far as the broker was asked."""
 
 
 class Verifying(Value):
@@ -189,6 +231,8 @@ class StatusReport(Report):
     """Milliseconds since the epoch."""
     changelogs: tuple[ChangelogReport, ...] = ()
     """Those that were written, tails included."""
+    held: tuple[Held, ...] = ()
+    """Which partitions of the old changelogs hold keys, where new ones are written, as far as the broker was asked."""
     behind: Behind | None = None
     """What a catch-up would bring; null: there is nothing to catch up with, or nobody asked."""
     verification: Verification | None = None

@@ -177,6 +177,9 @@ class ChangelogSection(_Section):
     timestamps: Literal["default", "changelog"] = "default"
     """Where a new store has timestamps and the old one none: `[conversion] default_timestamp_ms`, or that of each key's
     last changelog record."""
+    missing: Literal["leave", "rebuild"] | None = None
+    """Partitions of the old topic with keys that no host of the migration has: they may go, or are converted from the
+    topic alone. None: the cut-over is refused while there is one."""
     config: Path | None = None
     """A file of librdkafka's properties; `${NAME}` in a value stands for a variable of the environment."""
     application: Literal["stopped"] | None = None

@@ -93,4 +93,20 @@ TOPICS: tuple[Mutant, ...] = (
         new="not tails",
         tests=("test_a_tail_that_the_new_changelog_lacks_is_said_and_keeps_the_stores_from_going_live",),
     ),
+    Mutant(
+        name="cut-over-without-keys-that-nobody-has",
+        claim="I6",
+        definition="check_none_missing",
+        old="    if missing and (",
+        new="    if not missing and (",
+        tests=("test_they_are_named_and_keep_the_others_from_going_live[new-topic]",),
+    ),
+    Mutant(
+        name="only-copy-deleted-with-its-topic",
+        claim="I11",
+        definition="_left_behind",
+        old="        return broker.missing\n",
+        new="        return ()\n",
+        tests=("test_the_only_copy_is_never_deleted",),
+    ),
 )

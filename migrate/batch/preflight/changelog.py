@@ -61,6 +61,13 @@ def _of_topics(context: Context, at: Callable[[], AtBroker]) -> tuple[Check, ...
         Check("changelog.times", "the changelogs still tell the time of each key", lambda: at().times(), _TOPIC),
         Check("changelog.settings", "the changelogs keep what is written to them", lambda: at().settings(), _TOPIC),
         Check("changelog.target", "the new topics are not there yet, or ours", lambda: at().target(), _TOPIC),
+        Check(
+            "changelog.missing",
+            "each partition with keys is here, or written by another host",
+            lambda: at().missing(),
+            _TOPIC,
+            purposes=("plan", "doctor"),
+        ),
         Check("changelog.repartition", "no input waits under the old store's name", lambda: at().repartition(), _TOPIC),
         Check(
             "changelog.authorised", "the user may read, write and make the topics", lambda: at().authorised(), _TOPIC

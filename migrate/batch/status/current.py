@@ -10,7 +10,7 @@ from migrate.batch.status.next_step import following, next_step
 from migrate.batch.status.reject_reasons import reject_reasons
 from migrate.batch.status.throughput import throughput_of
 from migrate.errors import system_errors_explained
-from migrate.model.reports import Behind, StatusReport, Verifying
+from migrate.model.reports import Behind, Held, StatusReport, Verifying
 from migrate.spec.spec import Spec
 
 
@@ -25,23 +25,26 @@ def status(spec: Spec) -> StatusReport:
         RefusedError: the plan or the ledger is of a newer release, or damaged.
     """
     standing = read_standing(spec.home)
-    report = status_of(spec, standing, _behind(spec, standing))
+    behind, held = _asked(spec, standing)
+    report = status_of(spec, standing, behind, held)
     return report.model_copy(update={"next_step": following(spec.home) or report.next_step})
 
 
-def _behind(spec: Spec, standing: Standing) -> Behind | None:
-    """What a catch-up would read now: only a spec with changelogs needs the packages that ask a broker."""
+def _asked(spec: Spec, standing: Standing) -> tuple[Behind | None, tuple[Held, ...]]:
+    """What the broker says: only a spec with changelogs needs the packages that ask one."""
     if spec.changelog is None:
-        return None
+        return None, ()
     try:
-        from migrate.batch.status.behind import behind_of
+        from migrate.batch.status.behind import behind_of, held_of
     except ModuleNotFoundError as error:
-        return Behind(unknown=f"the package {error.name} is not installed")
-    return behind_of(spec, standing)
+        return Behind(unknown=f"the package {error.name} is not installed"), ()
+    return behind_of(spec, standing), held_of(spec, standing)
 
 
-def status_of(spec: Spec, standing: Standing, behind: Behind | None = None) -> StatusReport:
-    """The report of `status`; `behind`: what the new stores lack, where the broker was asked."""
+def status_of(
+    spec: Spec, standing: Standing, behind: Behind | None = None, held: tuple[Held, ...] = ()
+) -> StatusReport:
+    """The report of `status`; `behind`, `held`: what the new stores lack, where the broker was asked."""
     plan, state, left = standing.plan, standing.state, standing.pending
     if plan is None:
         return StatusReport(name=spec.name, state=state, next_step=next_step(spec, standing, state))
@@ -50,6 +53,9 @@ def status_of(spec: Spec, standing: Standing, behind: Behind | None = None) -> S
     concerns = every_concern(spec, standing)
     rejects = reject_reasons(standing, from_files=False)
     has_stopped = bool(rejects) and rejects[0].ended_run and spec.conversion.function is not None
+    following = next_step(
+        spec, standing, state, not_accepted(concerns), has_stopped=has_stopped, behind=behind, partitions=held
+    )
     return StatusReport(
         name=spec.name,
         migration_id=plan.migration_id,
@@ -63,6 +69,7 @@ def status_of(spec: Spec, standing: Standing, behind: Behind | None = None) -> S
         runs=len(standing.runs),
         last_commit_ms=standing.last_commit_ms,
         changelogs=changelog_reports(standing.rows),
+        held=held,
         behind=behind,
         verification=standing.verification,
         verifying=None if left else _verifying(standing),
@@ -70,7 +77,7 @@ def status_of(spec: Spec, standing: Standing, behind: Behind | None = None) -> S
         rejects=rejects,
         revision=len(standing.revisions),
         published=standing.published,
-        next_step=next_step(spec, standing, state, not_accepted(concerns), has_stopped=has_stopped, behind=behind),
+        next_step=following,
     )
 
 

@@ -11,7 +11,7 @@ from migrate.batch.run_lock import pid_at_work
 from migrate.errors import MigrationError
 from migrate.model.journal import NEXT
 from migrate.model.ledger_row import Step
-from migrate.model.reports import Behind, Concern, State
+from migrate.model.reports import Behind, Concern, Held, State
 from migrate.spec.spec import Spec
 
 _AGAIN = "stateferry abandon SPEC, then stateferry run SPEC"
@@ -25,11 +25,12 @@ def next_step(
     *,
     has_stopped: bool = False,
     behind: Behind | None = None,
+    partitions: Sequence[Held] = (),
 ) -> str:
     """The next step of a migration in this state.
 
     `held`: the concerns that nothing accepts. `has_stopped`: the last run did, at a record that its function rejected.
-    `behind`: what the new stores lack, where the broker was asked.
+    `behind`: what the new stores lack, where the broker was asked; `partitions`: of the old changelogs, likewise.
     """
     if has_stopped:
         return "stateferry rejects SPEC shows where the function fails; fix it, then stateferry replay SPEC goes on"
@@ -43,10 +44,16 @@ def next_step(
             f"point the application at {standing.published or spec.target_path}, the old state directory is as it was; "
             f"{NEXT[state]}"
         )
-    return NEXT.get(state) or _going_live(spec, behind)
+    return NEXT.get(state) or _going_live(spec, behind, [each for each in partitions if each.missing])
 
 
-def _going_live(spec: Spec, behind: Behind | None) -> str:
+def _going_live(spec: Spec, behind: Behind | None, missing: Sequence[Held]) -> str:
+    if missing and spec.changelog is not None and spec.changelog.missing != "leave":
+        where = "" if spec.changelog.missing == "rebuild" else " on the hosts that have them"
+        return (
+            f"{'; '.join(each.missing_in_words for each in missing)}: stateferry run SPEC{where}, before any cut-over "
+            "(docs/changelogs.md: what if no host has a store partition?)"
+        )
     if spec.target_path is not None:
         return "stateferry run SPEC (verifies and publishes)"
     ready = "stop the application" if spec.run.source == "snapshot" else "with the application still stopped"

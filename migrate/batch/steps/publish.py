@@ -6,6 +6,8 @@ import shutil
 from collections.abc import Set
 from pathlib import Path
 
+from migrate.batch.changelog.broker.connect import cluster_of
+from migrate.batch.changelog.broker.held import check_none_missing, left_behind
 from migrate.batch.changelog.lines import rewritten_lines
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.context import Context
@@ -19,7 +21,7 @@ from migrate.batch.steps.prepare import check_unchanged
 from migrate.errors import RefusedError
 from migrate.model.ledger_row import Step
 from migrate.model.plan import Plan
-from migrate.model.reports import Concern
+from migrate.model.reports import Concern, Held
 from migrate.stores.carry_over import carry_over, copy_attributes
 from migrate.stores.files import fsync_all, fsync_directory, fsync_tree, make_directories, own_like, remove_tree, touch
 from migrate.stores.rocksdb.layout import identity_of
@@ -41,11 +43,12 @@ def publish(
     if not _was_renamed(plan, Standing(context.home, ledger.rows), target):
         require_acceptance(concerns, "nothing was published, and the new stores are kept")
         _check_free(target)
+        missing = _missing(context, ledger)
         check_unchanged(context, plan)
         context.notify("publish.started", target=target)
         try:
             _build(context, plan, ledger, folders, temporary)
-            _intend(context, plan, ledger, temporary, signed_off(concerns))
+            _intend(context, plan, ledger, temporary, _accepted(signed_off(concerns), missing))
             ledger.check_not_fenced()
             rename_into_place(temporary, target)
         except BaseException:
@@ -85,12 +88,31 @@ def _build(context: Context, plan: Plan, ledger: Ledger, folders: dict[str, Path
     context.notify("publish.built", temporary=temporary)
 
 
-def _intend(context: Context, plan: Plan, ledger: Ledger, temporary: Path, accepted: tuple[Concern, ...]) -> None:
-    """Commit that the directory is about to be renamed, and the concerns that were accepted."""
+def _missing(context: Context, ledger: Ledger) -> tuple[Held, ...]:
+    """The partitions that are left behind, as the spec says. Raises RefusedError where it does not."""
+    topics = ChangelogStanding(ledger.rows).topics
+    if topics is None:
+        return ()
+    with cluster_of(context.spec) as cluster:
+        missing = check_none_missing(cluster, context.spec, topics)
+    if missing:
+        context.warn(left_behind(missing))
+    return missing
+
+
+def _accepted(accepted: tuple[Concern, ...], missing: tuple[Held, ...]) -> dict[str, object]:
+    return {
+        "accepted": [concern.model_dump() for concern in accepted],
+        "missing": [each.model_dump() for each in missing],
+    }
+
+
+def _intend(context: Context, plan: Plan, ledger: Ledger, temporary: Path, accepted: dict[str, object]) -> None:
+    """Commit that the directory is about to be renamed, and what was accepted."""
     intent: dict[str, object] = {
         "path": str(context.spec.target_path),
         "stores": _identities(plan, temporary),
-        "accepted": [concern.model_dump() for concern in accepted],
+        **accepted,
     }
     ledger.commit(ledger.row(Step.PUBLISHING, detail=intent))
     context.notify("publish.intended", target=context.spec.target_path)

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from migrate.batch.changelog.broker.connect import cluster_of
 from migrate.batch.changelog.broker.group import committed_offsets, hidden_offsets
+from migrate.batch.changelog.broker.held import check_none_missing, left_behind
 from migrate.batch.changelog.broker.ownership import check_still_ours
 from migrate.batch.changelog.broker.records import has_records
 from migrate.batch.changelog.broker.stopped import check_group, check_repartition, end_transactions, open_transaction
@@ -46,7 +47,7 @@ def ask_broker(migration: Migration, source: Source, *, fence: bool) -> tuple[At
         return None, ()
     with cluster_of(spec) as cluster:
         group = check_group(cluster, application_of(spec), spec)
-        warnings = (f"{group.detail}: {group.fix}",) if isinstance(group, Doubt) else ()
+        warnings: tuple[str, ...] = (f"{group.detail}: {group.fix}",) if isinstance(group, Doubt) else ()
         if (topics := standing.topics) is None:
             return None, warnings
         if fence:
@@ -62,11 +63,13 @@ def ask_broker(migration: Migration, source: Source, *, fence: bool) -> tuple[At
             for _ in threads.map(check, topics.changelogs):
                 pass
         check_repartition(cluster, spec, topics.changelogs)
+        if missing := check_none_missing(cluster, spec, topics):
+            warnings += (left_behind(missing),)
         offsets = committed_offsets(cluster, application_of(spec))
-        if not offsets and not warnings:
+        if not offsets and not isinstance(group, Doubt):
             hidden = hidden_offsets(application_of(spec))
-            warnings = (f"{hidden.detail}: {hidden.fix}",)
-        return AtCutOver(topics=topics, offsets=offsets), warnings
+            warnings += (f"{hidden.detail}: {hidden.fix}",)
+        return AtCutOver(topics=topics, offsets=offsets, missing=missing), warnings
 
 
 def _check_old(cluster: Cluster, topics: Topics, changelog: Changelog, reached: int) -> None:

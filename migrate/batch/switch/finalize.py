@@ -6,6 +6,7 @@ from pathlib import Path
 
 from migrate.batch.changelog.broker.claims import fleet_of
 from migrate.batch.changelog.broker.connect import cluster_of, half_done
+from migrate.batch.changelog.broker.held import in_words, missing_partitions
 from migrate.batch.changelog.broker.ownership import old_topics
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.home import (
@@ -28,7 +29,7 @@ from migrate.kafka.cluster import Cluster
 from migrate.model.changelog.written import Topics
 from migrate.model.events import Listener, ignore
 from migrate.model.ledger_row import Step
-from migrate.model.reports import SwitchReport
+from migrate.model.reports import Held, SwitchReport
 from migrate.spec.spec import Spec
 from migrate.stores.files import fsync_directory
 from migrate.stores.rocksdb.layout import rocksdb_identities
@@ -67,6 +68,8 @@ def finalize(
     with open_migration(spec, on_event) as migration:
         step, journal = migration.standing.switch
         if step is Step.FINALIZED:
+            if delete_topic:
+                _check_old_topics(migration)
             removed = _delete_old_topics(migration) if delete_topic else ()
             return switch_report(migration, journal, step).model_copy(update={"removed_topics": removed})
         if step not in (Step.CUT_OVER, Step.FINALIZING) and migration.standing.published is None:
@@ -99,12 +102,25 @@ def _check_old_topics(migration: Migration) -> None:
     topics = _topics(migration)
     with _cluster(migration) as cluster:
         old_topics(cluster, topics)
+        if missing := _left_behind(migration) or missing_partitions(cluster, migration.spec, topics):
+            raise RefusedError(
+                f"--delete-topic: {in_words(missing)}: the topic is their only copy",
+                hint="run the command without --delete-topic; if nobody needs these keys, delete the topic yourself",
+            )
         fleet = fleet_of(migration.spec, topics)
         if waiting := [each.host for each in fleet.others(fleet.read()) if each.state != "in-use"]:
             raise RefusedError(
                 f"--delete-topic: on {waiting[0]} the stores are not cut over yet, and the old ones need the topic",
                 hint="stateferry cutover SPEC there, or run the command without --delete-topic",
             )
+
+
+def _left_behind(migration: Migration) -> tuple[Held, ...]:
+    """The partitions that no host had written when the new stores went live."""
+    broker, intents = migration.standing.journal.broker, migration.standing.publications
+    if broker is not None:
+        return broker.missing
+    return tuple(Held.model_validate(each) for intent in intents[-1:] for each in intent.get("missing", ()))
 
 
 def _delete_old_topics(migration: Migration) -> tuple[str, ...]:

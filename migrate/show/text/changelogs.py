@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from migrate.dry_run.report import ChangelogPlan
-from migrate.model.reports import Behind, ChangelogReport, SetBack, TailReport
+from migrate.model.reports import Behind, ChangelogReport, Held, SetBack, TailReport
 from migrate.model.units import duration, plural, size
 
 
@@ -23,6 +23,7 @@ def changelog_rows(plan: ChangelogPlan | None) -> dict[str, str]:
     return {
         "way": f"{plan.way}: {plan.why}",
         "topics": "\n".join(old if old == new else f"{old} -> {new}" for old, new in topics.items()),
+        "partitions": "\n".join(map(str, plan.held)),
         "to write": written,
         "tail": _tail(plan),
         "way back": plan.way_back,
@@ -60,6 +61,11 @@ def tail_in_words(tail: TailReport) -> str:
         f"{count:,} {what}" for what, count in (("rejected", tail.rejected), ("expired", tail.expired)) if count
     ]
     return f"{read}, {plural(tail.keys, 'key')}, {tail.deleted:,} deleted" + "".join(f", {each}" for each in left_out)
+
+
+def held_elsewhere(held: Sequence[Held]) -> str:
+    """The old changelogs with keys that this host has not."""
+    return "\n".join(str(each) for each in held if each.elsewhere)
 
 
 def changelogs_in_words(changelogs: Sequence[ChangelogReport]) -> str:

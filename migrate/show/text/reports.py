@@ -25,7 +25,7 @@ from migrate.model.reports import (
 from migrate.model.units import duration, moment, plural, rate, share
 from migrate.show.output import Output
 from migrate.show.plain import ATTENTION, Layout
-from migrate.show.text.changelogs import behind_in_words, changelogs_in_words, read_again, tail_in_words
+from migrate.show.text.changelogs import behind_in_words, changelogs_in_words, held_elsewhere, read_again, tail_in_words
 
 if TYPE_CHECKING:
     from migrate.batch.status.history import RunHistory
@@ -65,6 +65,7 @@ def show_run(report: RunReport, output: Output) -> list[str]:
         "dead letters": dead_letters_in_words(report.dead_letters, report.dead_letter_columns),
         "result": str(report.published or "\n".join(map(str, report.new_stores))),
         "changelog": changelogs_in_words(report.changelogs) or report.changelog,
+        "partitions": held_elsewhere(report.held),
         "warnings": "\n".join(report.warnings),
         "next": report.next_step,
     }
@@ -90,6 +91,7 @@ def status_facts(report: StatusReport, output: Output) -> dict[str, str]:
             **_verification(report),
             "rejects": rejects_in_words(report.rejects),
             "changelog": changelogs_in_words(report.changelogs),
+            "partitions": held_elsewhere(report.held),
             "tail": behind_in_words(report.behind),
             "published": "" if report.published is None else str(report.published),
         }

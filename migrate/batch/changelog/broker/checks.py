@@ -13,6 +13,7 @@ from functools import cached_property
 from formats import Conversion
 from migrate.batch.changelog.broker.claims import fleet_of
 from migrate.batch.changelog.broker.connect import connection_of
+from migrate.batch.changelog.broker.held import held_partitions, in_words, ways_out
 from migrate.batch.changelog.broker.ownership import check_same, existing, former_topics
 from migrate.batch.changelog.broker.positions import Positions
 from migrate.batch.changelog.broker.records import tail_after
@@ -33,7 +34,7 @@ from migrate.kafka.claims import seen_claims
 from migrate.kafka.cluster import Cluster, Ends, Topic
 from migrate.kafka.connection import Connection
 from migrate.model.changelog.written import Changelog, Topics, Way
-from migrate.model.reports import Behind, Doubt
+from migrate.model.reports import Behind, Doubt, Held
 from migrate.model.units import plural, size
 from migrate.spec.spec import Spec
 from migrate.spec.ways import check_catch_up
@@ -197,17 +198,40 @@ class AtBroker:
         limits = sorted({topic.max_message_bytes for topic in self.old_topics.values()})
         return f"compacted; records of up to {' or '.join(map(size, limits))}"
 
+    @cached_property
+    def _wanted(self) -> Topics:
+        owner = next((each.owner for each in self.written.opened), "")
+        return Topics(way=self.way, application=application_of(self.spec), changelogs=self.changelogs, owner=owner)
+
     def target(self) -> str:
         """That the new topics are not there yet, or ours."""
         if self.way != "new-topic":
             return "no topic is made"
-        owner = next((each.owner for each in self.written.opened), "")
-        wanted = Topics(way=self.way, application=application_of(self.spec), changelogs=self.changelogs, owner=owner)
-        fleet = fleet_of(self.spec, wanted)
+        fleet = fleet_of(self.spec, self._wanted)
         shared = fleet.shared(seen_claims(self.cluster, fleet.group))
-        for _ in former_topics(self.cluster, self.written, wanted, self.old_topics, shared):
+        for _ in former_topics(self.cluster, self.written, self._wanted, self.old_topics, shared):
             pass  # a foreign one is refused
-        return ", ".join(wanted.names)
+        return ", ".join(self._wanted.names)
+
+    @cached_property
+    def held(self) -> tuple[Held, ...]:
+        """Which partitions of the old changelogs hold keys; none where no changelog is written."""
+        if self.way == "none":
+            return ()
+        claims = seen_claims(self.cluster, fleet_of(self.spec, self._wanted).group)
+        return held_partitions(self.cluster, self._wanted, claims)
+
+    def missing(self) -> str | Doubt:
+        """That each partition with keys is on this host, or written by another one; the cut-over insists on it."""
+        missing, found = [each for each in self.held if each.missing], "; ".join(map(str, self.held))
+        word = None if self.spec.changelog is None else self.spec.changelog.missing
+        if not missing:
+            return found or "nothing is written"
+        if word is not None:
+            return f'{found} ([changelog] missing = "{word}")'
+        return Doubt(
+            in_words(missing), f"before the cut-over: {ways_out(self.way, has_begun=bool(self.written.opened))}"
+        )
 
     def repartition(self) -> str:
         """That no input waits in a topic which the new code would name by the new store."""
