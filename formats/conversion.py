@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -21,6 +22,9 @@ CONVERSION_REVISION = 1
 
 TIME_BEFORE = Field(TIMESTAMP, 8)
 """A record's time as a timed program takes it: before the value, signed 64-bit big-endian milliseconds."""
+
+BELONGS_ELSEWHERE = "the new key belongs to partition "
+"""How the reason begins of records whose new key is looked for in another store partition."""
 
 _HOLDS = {
     "key-value": "one value for each key",
@@ -42,6 +46,8 @@ class Conversion:
     keys_may_change: bool = False
     may_lose: frozenset[str] = frozenset()
     """What the function may give a record although the target has no room for it, by names for the spec's `allow`."""
+    elsewhere: Callable[[bytes], int | None] | None = None
+    """Tells the partition of a changed key, as its serde wrote it, that belongs to another one; None: nobody can."""
     _lost: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -125,7 +131,25 @@ class Conversion:
                 "the function changed the key, and the key decides the task that owns the record: "
                 'allow = ["key-change"] if the new key belongs to the same task'
             )
+        self._check_partition(key, converted[0])
         return converted, dropped
+
+    def _check_partition(self, old: bytes, new: bytes) -> None:
+        if (partition := self.partition_left_for(old, new)) is not None:
+            raise InvalidEntryError(f"{BELONGS_ELSEWHERE}{partition}: nobody would look for it in this one")
+
+    @property
+    def may_move_keys(self) -> bool:
+        """Whether keys may change that determine their task."""
+        may_change = self.function is not None or self.source.key_serde != self.target.key_serde
+        return may_change and self.keys_may_change and self.target.keeps_keys_in_tasks
+
+    def partition_left_for(self, old: bytes, new: bytes) -> int | None:
+        """The partition that an entry's new key belongs to; None: that of the old one, as far as anybody can tell."""
+        if self.elsewhere is None:
+            return None
+        payload = self.target.key_payload(new)
+        return None if payload == self.source.key_payload(old) else self.elsewhere(payload)
 
     def convert_key(self, key: bytes) -> bytes:
         """The target's key of an entry, whatever its value; a function that changes keys is not asked.

@@ -157,6 +157,10 @@ class Format:
         payload, place = self.key_schema.unpack(key)
         return StateRecord(key=_decoded(self.key_serde, payload, None), value=None, window=_window(place))
 
+    def key_payload(self, key: bytes) -> bytes:
+        """The user's key in a stored one, as its serde wrote it. Raises EntryError."""
+        return self.key_schema.unpack(key)[0]
+
     def encode_key(self, record: StateRecord) -> bytes:
         """The key as the store holds it. Raises EntryError where it cannot be written."""
         return self.key_schema.pack(self.key_serde.encode(record.key), self._place(record))

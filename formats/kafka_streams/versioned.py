@@ -118,6 +118,10 @@ class VersionedFormat(Format):
         """The user's key of an entry. Raises EntryError."""
         return StateRecord(self.key_serde.decode(cut_key(key)[1]), None)
 
+    def key_payload(self, key: bytes) -> bytes:
+        """The user's key in a stored one. Raises EntryError."""
+        return cut_key(key)[1]
+
     def encode_key(self, record: StateRecord) -> bytes:
         """The key of the latest value. Raises EntryError where it cannot be written."""
         return key_in(LATEST, self.key_serde.encode(record.key))

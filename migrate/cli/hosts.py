@@ -85,9 +85,10 @@ class HostOptions:
 
         Raises SpecError, RefusedError, and BrokerError where the broker cannot be asked.
         """
+        from migrate.kafka.partitioners import PARTITIONERS
         from migrate.queries.routing.broker import GroupPlacement, partition_counts
         from migrate.queries.routing.hosts import HostInfo
-        from migrate.queries.routing.metadata import PARTITIONERS, KeyRouter, stated_router
+        from migrate.queries.routing.metadata import KeyRouter, stated_router
 
         stated, by = self._stated(), PARTITIONERS[self.partitioner]
         server = None if self.application_server is None else HostInfo.parse(self.application_server)

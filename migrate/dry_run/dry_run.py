@@ -219,9 +219,15 @@ class _DryRun:
                     self._spec, self._context.conversion, preflight.source, every=self._options.is_full
                 )
                 times = opened.enter_context(sampled)
-            options, is_running = self._options, preflight.is_in_use
+            places = preflight.key_places.of_partitions if outcomes.get("conversion.places") == "ok" else ()
             reader = SourceReader(
-                self._context, preflight.source, self._databases, options, times, is_running=is_running
+                self._context,
+                preflight.source,
+                self._databases,
+                self._options,
+                times,
+                key_places=places,
+                is_running=preflight.is_in_use,
             )
             return reader.read()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import eq
 from pathlib import Path
@@ -22,8 +23,9 @@ from migrate.dry_run.sizes import RecordSizes
 from migrate.engine.converter import Converter
 from migrate.engine.pump import pump
 from migrate.engine.rejects import CountRejects, RejectsByReason
+from migrate.kafka.partitioners import elsewhere
 from migrate.model.key_range import show_key
-from migrate.model.plan import DatabasePlan, FamilyMapping
+from migrate.model.plan import DatabasePlan, FamilyMapping, KeyPlace
 from migrate.stores.batch import Batch
 from migrate.systems import STANDALONE, owner_around
 
@@ -50,8 +52,9 @@ class ConversionCounts:
         self.conversion = conversion
         self._program = conversion.program
 
-    def begin(self, store_partition: str) -> None:
-        """The next records are of another column family or RocksDB directory."""
+    def begin(self, store_partition: str, key_place: KeyPlace | None = None) -> None:
+        """The next records are of another column family or RocksDB directory, whose keys belong in this place."""
+        self.conversion = replace(self.conversion, elsewhere=elsewhere(key_place))
         self.rejects.begin(store_partition)
         self.order.begin(store_partition)
 
@@ -80,9 +83,9 @@ class SampleConverter(ConversionCounts):
         ]
         """Other formats that the records may turn out to be of."""
 
-    def begin(self, store_partition: str) -> None:
-        """The next records are of another column family or RocksDB directory."""
-        super().begin(store_partition)
+    def begin(self, store_partition: str, key_place: KeyPlace | None = None) -> None:
+        """The next records are of another column family or RocksDB directory, whose keys belong in this place."""
+        super().begin(store_partition, key_place)
         self.store_partitions.add(store_partition)
         self._store_partition = store_partition
         self._runs = 0
@@ -203,10 +206,15 @@ class FullScan(ConversionCounts):
         self._times: Sequence[bytes] | None = None
 
     def take(
-        self, records: Records, plan: DatabasePlan, mapping: FamilyMapping, on_progress: Callable[[int], None]
+        self,
+        records: Records,
+        plan: DatabasePlan,
+        mapping: FamilyMapping,
+        on_progress: Callable[[int], None],
+        key_place: KeyPlace | None = None,
     ) -> None:
         """Convert the records that a new RocksDB directory is made of. Raises CorruptionError, as a run does."""
-        self.begin(plan.store_partition)
+        self.begin(plan.store_partition, key_place)
 
         def count(batch: Batch) -> None:
             self._source_batch = batch

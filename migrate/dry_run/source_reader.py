@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,7 +26,7 @@ from migrate.dry_run.inventory import Place, Tally, database_inventory, inventor
 from migrate.dry_run.report import DatabaseInventory, Inventory, SampleConversion
 from migrate.dry_run.sample_conversion import ConversionCounts, FullScan, SampleConverter, conversion_results
 from migrate.errors import ChunkFailedError, CorruptionError, MigrationError, RefusedError, system_errors_explained
-from migrate.model.plan import Chunk, DatabasePlan, FamilyMapping
+from migrate.model.plan import Chunk, DatabasePlan, FamilyMapping, KeyPlace
 from migrate.stores.rocksdb.database import open_read_only
 
 MOST_SAMPLE_BYTES = 64 << 20
@@ -61,6 +61,7 @@ class SourceReader:
     A failure in one directory does not hide the others. An old directory that several new ones are made of is listed
     once, and its records are read for each of them. `is_running`: the owner may remove files meanwhile. `times`: where
     the new store takes its times from the changelog; records whose times are not known are in no sample then.
+    `key_places`: of the store partitions whose new keys are checked.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class SourceReader:
         options: Options,
         times: SampledTimes | None = None,
         *,
+        key_places: Iterable[KeyPlace] = (),
         is_running: bool,
     ) -> None:
         self.chunks: list[Chunk] = []
@@ -92,6 +94,7 @@ class SourceReader:
         """The new directories whose sources could be sampled."""
         self._opening_seconds = 0.0
         self._times = times
+        self._key_places = {each.store_partition: each for each in key_places}
 
     def read(self) -> SourceReader:
         """Read a sample of every directory, time a piece of the largest one, and read all where that is wanted."""
@@ -238,7 +241,7 @@ class SourceReader:
         sample = read_sample(database, family, size, on_columns) if run is None else run.sample(database, family, size)
         times = None if run is None else run.column()
         rejected, expired, shadowed = counts.rejects.count, counts.expired, records.shadowed
-        counts.begin(plan.store_partition)
+        counts.begin(plan.store_partition, self._key_places.get(plan.store_partition))
         for batch in records.sampled(number, mapping, family, sample.batches):
             if plan.is_kept:
                 weight = 1.0 if sample.is_whole else run_bytes / max(1, batch.size)
@@ -256,12 +259,12 @@ class SourceReader:
         tally.expired += (counts.expired - expired) * factor
         tally.shadowed += (records.shadowed - shadowed) * factor
 
-    @staticmethod
     def _convert_all(
-        scan: FullScan, tally: Tally, plan: DatabasePlan, records: Records, on_progress: Callable[[int], None]
+        self, scan: FullScan, tally: Tally, plan: DatabasePlan, records: Records, on_progress: Callable[[int], None]
     ) -> None:
+        key_place = self._key_places.get(plan.store_partition)
         for mapping in plan.mappings:
-            scan.take(records, plan, mapping, on_progress)
+            scan.take(records, plan, mapping, on_progress, key_place)
         tally.rejects, tally.expired = scan.rejects.count, scan.expired
         tally.shadowed += records.shadowed
         places = places_of(plan)

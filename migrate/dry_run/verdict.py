@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from formats.conversion import BELONGS_ELSEWHERE
 from formats.wide_columns import NOT_A_PAIR
 from migrate.batch.preflight.check import CheckReport, Outcome, failed
 from migrate.dry_run.report import SampleConversion, Verdict
@@ -16,11 +17,12 @@ from migrate.stores.rocksdb.scan import COLUMNS_HINT
 
 
 def conversion_checks(spec: Spec, tried: SampleConversion, records: int, rejects: float) -> tuple[CheckReport, ...]:
-    """The checks of the sample conversion: paths, rejects, key order, format.
+    """The checks of the sample conversion: paths, rejects, partitions, key order, format.
 
     `records`: of the old store; `rejects`: the number expected among them.
     """
-    return (_paths(tried), _rejects(spec, tried, records, rejects), _order(tried), _format(tried))
+    counted = _rejects(spec, tried, records, rejects)
+    return (_paths(tried), counted, _partitions(tried, counted), _order(tried), _format(tried))
 
 
 def make_verdict(
@@ -94,6 +96,22 @@ def _rejects(spec: Spec, tried: SampleConversion, records: int, expected: float)
         return failed(name, claim, RefusedError(f"{detail}: {NOT_A_PAIR}", hint=COLUMNS_HINT))
     message = f"{detail}, {allowed}; most frequent reason: {tried.rejects[0].reason}"
     return failed(name, claim, ChunkFailedError(message, hint=fix))
+
+
+def _partitions(tried: SampleConversion, rejects: CheckReport) -> CheckReport:
+    """`rejects`: the check of their number, which [run] may allow."""
+    name, claim = "conversion.partitions", "no new key belongs to another partition than its old one"
+    found = sum(each.records for each in tried.rejects if each.reason.startswith(BELONGS_ELSEWHERE))
+    if not found:
+        return CheckReport(name=name, claim=claim, outcome="ok")
+    message = f"{found:,} of {plural(tried.records, 'record')} get a key that belongs to another partition"
+    fix = (
+        "keep these keys as they are: the application looks for a key where its partitioner puts it; or let the "
+        "records go through its input again"
+    )
+    if rejects.outcome == "failed":
+        return failed(name, claim, RefusedError(f"{message}, and a run rejects them", hint=fix))
+    return CheckReport(name=name, claim=claim, outcome="warning", detail=f"{message}, and will be missing", fix=fix)
 
 
 def _has_cap(spec: Spec) -> bool:

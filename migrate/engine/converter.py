@@ -49,10 +49,18 @@ class Converter:
         times = times if self.times is None else self.times(batch.keys)
         if self._compiled is not None and not self._holds_metadata(batch) and not self._has_columns(batch):
             try:
-                return self._compiled(batch if times is None else _timed(batch, times))
+                converted = self._compiled(batch if times is None else _timed(batch, times))
+                if self._stay_in_partition(batch, converted):
+                    return converted
             except BailOutError:
                 pass  # the reference path finds the record and its reason
         return self._convert_each(batch, times)
+
+    def _stay_in_partition(self, old: Batch, new: Batch) -> bool:
+        """Whether no changed key belongs to another store partition, as far as anybody can tell."""
+        if self.conversion.elsewhere is None:
+            return True
+        return all(found is None for found in map(self.conversion.partition_left_for, old.keys, new.keys))
 
     def _holds_metadata(self, batch: Batch) -> bool:
         """Whether the batch, which is in key order, has keys of the owning system's own, which no program converts."""

@@ -93,6 +93,18 @@ class DatabasePlan(Stored):
         return self.carried_from or tuple(source.database for source in self.sources)
 
 
+class KeyPlace(Stored):
+    """Which keys belong to a store partition, where the old ones have shown it."""
+
+    store_partition: str
+    partitioner: str
+    """"murmur2" or "crc32"."""
+    partitions: int
+    """Of the changelog."""
+    number: int
+    """The one of this store partition."""
+
+
 class Plan(Stored):
     """One revision of the plan: a migration may be cut into other chunks later."""
 
@@ -113,6 +125,12 @@ class Plan(Stored):
     """The store partitions of the new store, with the ids of the old ones; empty: their paths do not change."""
     asked_for_changelog_ends: bool = False
     """Whether the plan needed confirmed changelog ends; False in plans of earlier releases, which did not ask."""
+    key_places: tuple[KeyPlace, ...] = ()
+    """Of the store partitions whose new keys are checked; no other key is."""
+
+    def key_place(self, partition_id: str) -> KeyPlace | None:
+        """Where the keys of a store partition belong; None: they are not checked."""
+        return self._key_places.get(partition_id)
 
     def new_partition(self, partition: StorePartition) -> StorePartition:
         """The partition as it is in the new store."""
@@ -133,6 +151,10 @@ class Plan(Stored):
     def database(self, partition: str, database: str) -> DatabasePlan:
         """The plan of one RocksDB directory."""
         return self._databases[partition, database]
+
+    @cached_property
+    def _key_places(self) -> dict[str, KeyPlace]:
+        return {each.store_partition: each for each in self.key_places}
 
     @cached_property
     def _new_partitions(self) -> dict[str, StorePartition]:

@@ -78,4 +78,20 @@ FUNCTIONS: tuple[Mutant, ...] = (
         new="        if found.timestamp_ms is None and time_ms is not None and self.function is None:\n",
         tests=("test_a_function_sees_the_time_that_the_record_will_have_and_one_that_it_sets_wins",),
     ),
+    Mutant(
+        name="compiled-keys-unchecked",
+        claim="I14",
+        definition="Converter._stay_in_partition",
+        old="        if self.conversion.elsewhere is None:\n",
+        new="        if True:\n",
+        tests=("test_a_changed_key_of_another_partition_is_a_reject_and_an_equal_one_is_not[True]",),
+    ),
+    Mutant(
+        name="keys-moved-unchecked",
+        claim="I14",
+        definition="Conversion.convert_counting",
+        old="        self._check_partition(key, converted[0])\n",
+        new="",
+        tests=("test_a_changed_key_of_another_partition_is_a_reject_and_an_equal_one_is_not[False]",),
+    ),
 )

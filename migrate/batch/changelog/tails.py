@@ -100,6 +100,7 @@ def tail_tasks(
             mapping=kept_databases(plan, plan.partition(partition))[-1].mappings[0],
             segments=rules.get(partition),
             conversion=context.ref,
+            key_place=plan.key_place(partition),
             takes_times=takes_times(spec, context.conversion),
             revision=standing.revision_id,
             on_reject=spec.run.on_reject,

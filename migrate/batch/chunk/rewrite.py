@@ -7,7 +7,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -19,7 +19,8 @@ from migrate.engine.converter import OnRecord, reject_policy
 from migrate.engine.pump import Pumped, pump
 from migrate.engine.rejects import CountRejects, RecordRejectedError
 from migrate.errors import ChunkFailedError, CorruptionError
-from migrate.model.plan import Chunk, FamilyMapping
+from migrate.kafka.partitioners import elsewhere
+from migrate.model.plan import Chunk, FamilyMapping, KeyPlace
 from migrate.model.receipt import Receipt, Scanned, Written, attempt_name
 from migrate.model.values import with_seal
 from migrate.spec.conversion import load_conversion
@@ -56,6 +57,8 @@ class RewriteTask:
     """False: the records are older than the new store's retention, and are only counted."""
     on_reject: Literal["fail", "skip", "dead-letter"] = "fail"
     max_rejects: int | None = None
+    key_place: KeyPlace | None = None
+    """Where new keys belong; None: they are not checked."""
     breadcrumb: str | None = None
     """A file to write each key to before its record is converted: set once a worker has died on this chunk."""
 
@@ -105,7 +108,7 @@ class _Attempt:
         self._check = check
         self._started = time.perf_counter()
         self._task = task
-        self.conversion = load_conversion(task.conversion)
+        self.conversion = replace(load_conversion(task.conversion), elsewhere=elsewhere(task.key_place))
         self.name = attempt_name(task.run_id, task.chunk.number)
         self.folder = chunk_directory(Path(task.home), task.chunk.store_partition, task.chunk.database)
         self.rejects_file = self.folder / f"{self.name}.rejects.parquet"

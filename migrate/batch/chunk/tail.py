@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, cast
 
@@ -24,12 +24,13 @@ from migrate.engine.rejects import CountRejects, RecordRejectedError
 from migrate.errors import ChunkFailedError, RejectedError
 from migrate.kafka.connection import Connection
 from migrate.kafka.latest import Latest, packed, unpacked
+from migrate.kafka.partitioners import elsewhere
 from migrate.kafka.reader import read
 from migrate.model.changelog.segments import Segments
 from migrate.model.changelog.taken import Tail, TailFile
 from migrate.model.changelog.written import Changelog
 from migrate.model.key_range import show_key
-from migrate.model.plan import FamilyMapping
+from migrate.model.plan import FamilyMapping, KeyPlace
 from migrate.model.receipt import attempt_name
 from migrate.model.store_partition import WHOLE, segment_name
 from migrate.spec.conversion import load_conversion
@@ -62,6 +63,8 @@ class TailTask:
     conversion: ConversionRef
     takes_times: bool = False
     """Whether the new store's timestamps are those of the records, where the old one has none."""
+    key_place: KeyPlace | None = None
+    """Where new keys belong; None: they are not checked."""
     revision: str = ""
     on_reject: Literal["fail", "skip", "dead-letter"] = "fail"
     max_rejects: int | None = None
@@ -80,7 +83,8 @@ def read_tail(task: TailTask, check: Callable[[], None] = never_stop) -> Tail:
     """
     folder = Path(task.home, task.folder)
     make_directories(folder)
-    making = _Making(task, load_conversion(task.conversion), attempt_name(task.run_id, task.number), folder)
+    conversion = replace(load_conversion(task.conversion), elsewhere=elsewhere(task.key_place))
+    making = _Making(task, conversion, attempt_name(task.run_id, task.number), folder)
     there = read(task.connection, task.changelog.topic, task.changelog.number, task.start, task.end, check=check)
     try:
         with Latest.build(there, folder / f"{making.attempt}.latest") as latest:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -24,9 +24,10 @@ from migrate.batch.stop import never_stop
 from migrate.engine.converter import convert_all
 from migrate.engine.digest import RecordDigest
 from migrate.engine.rejects import CountRejects
+from migrate.kafka.partitioners import elsewhere
 from migrate.model.comparison import FamilyCount, Mismatch, Verified, difference, differing
 from migrate.model.key_range import KeyRange
-from migrate.model.plan import FamilyMapping
+from migrate.model.plan import FamilyMapping, KeyPlace
 from migrate.model.receipt import Receipt, Written
 from migrate.model.store_partition import place_name
 from migrate.spec.conversion import load_conversion
@@ -48,6 +49,8 @@ class _FamilyTask:
     mapping: FamilyMapping
     keys: KeyRange
     conversion: ConversionRef
+    key_place: KeyPlace | None = field(default=None, kw_only=True)
+    """Where new keys belong; None: they are not checked."""
     overlay: str | None = field(default=None, kw_only=True)
     """The tails' changes of the RocksDB directory: their keys are left out, and compared by a task of their own."""
 
@@ -249,7 +252,7 @@ class _Comparison:
         self._check = check
         self._source = source
         self._target = target
-        self._conversion = load_conversion(task.conversion)
+        self._conversion = replace(load_conversion(task.conversion), elsewhere=elsewhere(task.key_place))
 
     def expected(self) -> Iterator[Batch]:
         """The old store's records of the range, converted again, but for those that a tail has touched."""

@@ -20,7 +20,7 @@ from migrate.batch.source.segments import NewSegment, share
 from migrate.batch.source.snapshot import snapshot_directories
 from migrate.batch.source.source import Source
 from migrate.errors import RefusedError
-from migrate.model.plan import Chunk, DatabasePlan, FamilyMapping, Input, Plan
+from migrate.model.plan import Chunk, DatabasePlan, FamilyMapping, Input, KeyPlace, Plan
 from migrate.model.store_partition import StorePartition
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.function.fingerprint import checked_code, tracking_imports
@@ -174,6 +174,7 @@ def make_plan(
     ref: ConversionRef,
     revision: int,
     times_of: Callable[[str], KnownTimes] | None = None,
+    key_places: tuple[KeyPlace, ...] = (),
 ) -> Plan:
     """Cut the snapshot into chunks, and convert a sample of each RocksDB directory.
 
@@ -209,6 +210,7 @@ def make_plan(
         chunks=tuple(chunks),
         new_partitions=tuple(new_partition(spec, partition, databases) for partition in source.partitions),
         asked_for_changelog_ends=True,
+        key_places=key_places,
     )
 
 

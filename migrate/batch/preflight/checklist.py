@@ -14,6 +14,7 @@ from migrate.batch.identity import check_identity, migration_id, migration_ident
 from migrate.batch.ledger.marker import is_usable
 from migrate.batch.ledger.standing import Standing, StandingReader
 from migrate.batch.ledger.stored_plan import load_plan
+from migrate.batch.plan.key_places import KeyPlaces, find_key_places
 from migrate.batch.plan.make import plan_databases
 from migrate.batch.preflight.changelog import changelog_checks
 from migrate.batch.preflight.check import Check, CheckReport, Purpose, observe
@@ -43,6 +44,7 @@ from migrate.errors import DamagedLedgerError, MigrationError, RefusedError, Sto
 from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.reports import Doubt
 from migrate.model.units import plural
+from migrate.spec.allowed import KEY_CHANGE, allowing
 from migrate.spec.function.names import name_warnings
 from migrate.stores.rocksdb.options_file import (
     NEWEST_FORMAT_VERSION,
@@ -104,6 +106,7 @@ class Preflight:
             *self._checks_of_the_source(),
             *self._checks_of_the_work_dir(),
             *self._checks_of_changelogs(),
+            *self._checks_of_keys(),
             *self._checks_for_reports(),
         )
         return tuple(check for check in every if self._purpose in check.purposes)
@@ -183,6 +186,15 @@ class Preflight:
         return () if is_used else plan_databases(self._spec, self.source, self._context.conversion, self.read)
 
     @cached_property
+    def key_places(self) -> KeyPlaces:
+        """Where new keys belong: as the stored plan has it, else by the old keys; nowhere where none can change."""
+        if self.stored is not None:
+            return KeyPlaces(self.stored.key_places)
+        if self._spec.changelog is None or not self._context.conversion.may_move_keys:
+            return KeyPlaces()
+        return find_key_places(self.source, self.databases, self.at_broker.partitions)
+
+    @cached_property
     def is_in_use(self) -> bool:
         """Whether the owner has the old store open."""
         try:
@@ -250,6 +262,20 @@ class Preflight:
             return ()
         return changelog_checks(self._context, lambda: self.at_broker, self._purpose)
 
+    def _checks_of_keys(self) -> Iterable[Check]:
+        if not (self._spec.source.store_names and self._context.conversion.may_move_keys):
+            return ()
+        needs = ("source.format", *(("changelog.topic",) if self._spec.changelog is not None else ()))
+        return (
+            Check(
+                "conversion.places",
+                "each new key is checked: its task looks for it",
+                self._places,
+                needs,
+                purposes=_RUN,
+            ),
+        )
+
     def _checks_for_reports(self) -> tuple[Check, ...]:
         """Checks that a run makes elsewhere, or that do not keep it from starting."""
         files = ("source.files",)
@@ -316,6 +342,21 @@ class Preflight:
         has_begun = has_asked and self.is_snapshot_current
         context = self._context
         return check_clean(self._spec, context.conversion, self.source, context.changelog_ends, has_begun=has_begun)
+
+    def _places(self) -> str | Doubt:
+        places = self.key_places
+        if self._spec.changelog is None:
+            unknown: tuple[str, ...] = ("without [changelog] no broker tells the number of partitions",)
+        elif self.stored is not None:
+            return f"as the plan says, in {plural(len(places.of_partitions), 'store partition')}"
+        else:
+            unknown = places.unknown
+        if not unknown:
+            return "; ".join(places.found)
+        return Doubt(
+            f"nobody checks that a new key belongs to the partition of the old one: {'; '.join(unknown)}",
+            f"{allowing(KEY_CHANGE)} is your word that it does: a key of another partition is not found any more",
+        )
 
     def _format(self) -> str:
         mappings = (mapping for database in self.databases for mapping in database.mappings)

@@ -127,6 +127,7 @@ def _tasks(context: Context, plan: Plan, pending: Iterable[Chunk], revision: str
             chunk=chunk,
             mappings=database.mappings,
             conversion=context.ref,
+            key_place=plan.key_place(chunk.store_partition),
             revision=revision,
             is_kept=database.is_kept,
             on_reject=context.spec.run.on_reject,

@@ -85,6 +85,7 @@ def _digest_tasks(subject: Subject, database: DatabasePlan, receipts: list[Recei
                 written=receipt.written[number],
                 target_keys=keys,
                 conversion=subject.context.ref,
+                key_place=subject.plan.key_place(database.store_partition),
                 overlay=as_text(subject.overlay_of(database)),
             )
 

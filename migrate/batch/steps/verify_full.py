@@ -134,6 +134,7 @@ def compare_tasks(
                 mapping=mapping,
                 keys=keys,
                 conversion=subject.context.ref,
+                key_place=subject.plan.key_place(database.store_partition),
                 overlay=as_text(subject.overlay_of(database)),
                 size=min(database.data_bytes, subject.range_bytes),
             )

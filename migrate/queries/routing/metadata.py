@@ -7,15 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from migrate.errors import RefusedError, SpecError
+from migrate.kafka.partitioners import Partitioner, default_partition
 from migrate.queries.routing.hosts import HostInfo, Placement, StatedHosts
-from migrate.queries.routing.partitioners import crc32_partition, default_partition
-
-Partitioner = Callable[[bytes, int], int]
-"""From a serialized key and the number of partitions to the key's partition."""
-
-
-PARTITIONERS: Mapping[str, Partitioner] = {"murmur2": default_partition, "crc32": crc32_partition}
-"""Those of Kafka's own clients, and of librdkafka's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from heapq import merge
 from operator import itemgetter
 
 from formats import Format
+from migrate.model.plan import KeyPlace
 from migrate.queries.open.partition import Opened, Partition
 from migrate.queries.views.composite import records
 
@@ -21,6 +22,7 @@ class Pair:
         old: Partition | None,
         new: Partition | None,
         times: str | None = None,
+        key_place: KeyPlace | None = None,
         *,
         is_early: bool = False,
         is_gone: bool = False,
@@ -28,6 +30,8 @@ class Pair:
         self.id = "".join(each.id for each in (old or new,) if each is not None)
         self.times = times
         """The run of times that new records took theirs from; None: there is none."""
+        self.key_place = key_place
+        """Where new keys belong; None: they are not checked."""
         self.is_early = is_early
         """Whether the new store is not assembled yet."""
         self.is_gone = is_gone

@@ -16,6 +16,7 @@ from migrate.batch.chunk.times import TimesColumn, open_times, unpacked_times
 from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.batch.ledger.table import read_ledger
 from migrate.errors import SpecError, StoreNotReadyError, UnknownStateStoreError
+from migrate.kafka.partitioners import elsewhere
 from migrate.model.journal import HALF_DONE
 from migrate.model.ledger_row import Step
 from migrate.queries.json_values import key_of
@@ -170,9 +171,15 @@ class SideBySideStores:
         names = name, self._new_names[name]
         old, new = (self._partitions(side, each) for side, each in zip(self._sides, names, strict=True))
         by_place = {place_of(each): each for each in new or ()}
-        times = self._times()
+        times, plan = self._times(), read_standing(self.spec.home).plan
         pairs = [
-            Pair(each, by_place.pop(place_of(each), None), times.get(each.id), is_early=new is None)
+            Pair(
+                each,
+                by_place.pop(place_of(each), None),
+                times.get(each.id),
+                None if plan is None else plan.key_place(each.id),
+                is_early=new is None,
+            )
             for each in old or ()
         ]
         return pairs + [Pair(None, each, is_gone=old is None) for each in by_place.values()]
@@ -290,7 +297,8 @@ class SideBySideStores:
         if value is None:
             return None, ""
         try:
-            return self.conversion.convert(key, value, self._time_of(pair, key)), ""
+            conversion = replace(self.conversion, elsewhere=elsewhere(pair.key_place))
+            return conversion.convert(key, value, self._time_of(pair, key)), ""
         except EntryError as error:
             return None, str(error)
 

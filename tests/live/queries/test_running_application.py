@@ -10,11 +10,11 @@ import pytest
 from formats.serde import BYTES, Serde
 from formats.serdes.numeric import NumberSerde
 from formats.serdes.text import StringSerde
+from migrate.kafka.partitioners import default_partition
 from migrate.queries.definition import StoreDefinition
 from migrate.queries.requests.request import StateQueryRequest
 from migrate.queries.routing.hosts import stated_hosts
 from migrate.queries.routing.metadata import KeyRouter
-from migrate.queries.routing.partitioners import default_partition
 from migrate.queries.stores import QueryableStores
 from tests.broker.broker import Broker
 from tests.live.kafka_streams.kinds import SESSION, VERSIONED

@@ -9,10 +9,10 @@ import pytest
 from formats import EntryError
 from formats.serdes.numeric import NumberSerde
 from migrate.errors import RefusedError, SpecError, UnknownStateStoreError
+from migrate.kafka.partitioners import default_partition
 from migrate.queries.definition import StoreDefinition
 from migrate.queries.routing.hosts import HostInfo, read_hosts, stated_hosts
 from migrate.queries.routing.metadata import KeyQueryMetadata, KeyRouter
-from migrate.queries.routing.partitioners import default_partition
 from migrate.queries.stores import QueryableStores
 from tests.support import KEY_VALUE, make_store
 

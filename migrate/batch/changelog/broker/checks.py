@@ -88,6 +88,11 @@ class AtBroker:
         """The old topics by name. Raises RefusedError where one does not exist."""
         return {name: existing(self.cluster, name) for name in dict.fromkeys(each.topic for each in self.changelogs)}
 
+    @property
+    def partitions(self) -> dict[str, tuple[int, int]]:
+        """Of each store partition, the number of its changelog partition, and how many there are."""
+        return {each.store_partition: (each.number, self.old_topics[each.topic].partitions) for each in self.changelogs}
+
     def ends(self, each: Changelog) -> Ends:
         """Where the old changelog of a store partition begins, and ends as far as the application wrote it."""
         found = self.cluster.ends_of(each.topic, each.number)
