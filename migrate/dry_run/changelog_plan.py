@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator, Sequence
+
 from migrate.batch.changelog.broker.checks import AtBroker
 from migrate.batch.changelog.broker.records import total_of
 from migrate.batch.preflight.check import CheckReport
 from migrate.dry_run.report import ChangelogPlan, Inventory, SampleConversion, TopicPlanned
 from migrate.model.changelog.written import Way
-from migrate.model.units import plural, size
+from migrate.model.units import duration, plural, size
 
 WRITTEN_PER_SECOND = 400_000
 READ_BACK_PER_SECOND = 600_000
@@ -79,4 +82,33 @@ def message_check(at: AtBroker, tried: SampleConversion) -> CheckReport:
         outcome="warning",
         detail=f"a record of {size(largest)} was found, and {limit}: unless it is compressed, the broker refuses it",
         fix="raise max.message.bytes of that topic (kafka-configs.sh --alter): a new topic gets the same",
+    )
+
+
+def retention_checks(at: AtBroker, logged_times: Sequence[tuple[int, float]], records: int) -> Iterator[CheckReport]:
+    """Whether the broker would remove some of the `records` as too old; none where it removes none by their age."""
+    ages = [
+        (topic.removes_after_ms, name) for name, topic in at.old_topics.items() if topic.removes_after_ms is not None
+    ]
+    if not ages:
+        return
+    age, name = min(ages)
+    setting = f"retention.ms of {name} ({duration(age / 1000)})"
+    known = [(time_ms < time.time() * 1000 - age, weight) for time_ms, weight in logged_times if time_ms >= 0]
+    old = sum(weight for is_old, weight in known if is_old) / max(1.0, sum(weight for _, weight in logged_times))
+    detail = f"none of {plural(len(known), 'sampled record')} is older than {setting}"
+    if old:
+        detail = f"about {max(1, round(old * records)):,} of {plural(records, 'record')} are older than {setting}: "
+        detail += "the broker removes them, and a restore lacks them"
+    elif not known:
+        detail = f"the broker removes what is older than {setting}, and these stores do not tell their records' times"
+    yield CheckReport(
+        name="changelog.retention",
+        claim="the broker keeps what is written to the changelogs",
+        outcome="ok" if known and not old else "warning",
+        detail=detail,
+        fix=""
+        if known and not old
+        else "raise retention.ms, or take delete out of cleanup.policy (kafka-configs.sh "
+        "--alter): a new topic gets the same",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property, partial
@@ -27,7 +27,7 @@ from migrate.batch.source.snapshot import has_snapshot
 from migrate.batch.source.source import target_system
 from migrate.batch.status.current import status_of
 from migrate.batch.status.run_report import already_migrated
-from migrate.dry_run.changelog_plan import changelog_plan, message_check
+from migrate.dry_run.changelog_plan import changelog_plan, message_check, retention_checks
 from migrate.dry_run.cost import CostInputs, cost_of, cost_warnings
 from migrate.dry_run.report import (
     ChangelogPlan,
@@ -107,7 +107,7 @@ class _DryRun:
 
     def report(self) -> DryRunReport:
         finished = self._already_migrated()
-        found = tried = inputs = None
+        found = tried = inputs = reader = None
         if finished is None:
             self._checks += self._preflight.observe()
             with tracking_imports(self._context.ref):
@@ -119,7 +119,7 @@ class _DryRun:
                 self._checks += conversion_checks(self._spec, tried, found.records, reader.rejects)
                 inputs = self._retry(partial(self._cost_inputs, reader, found))
             self._checks += not_run("needs a JVM: stateferry doctor SPEC")
-        return self._put_together(finished, found, tried, inputs)
+        return self._put_together(finished, found, tried, inputs, [] if reader is None else reader.logged_times)
 
     def _function_checks(self) -> tuple[Check, ...]:
         """The checks that are possible once the function was called."""
@@ -130,12 +130,18 @@ class _DryRun:
         return (Check("conversion.code", claim, lambda: ", ".join(checked_code(ref))),)
 
     def _put_together(
-        self, finished: str | None, found: Inventory | None, tried: SampleConversion | None, inputs: CostInputs | None
+        self,
+        finished: str | None,
+        found: Inventory | None,
+        tried: SampleConversion | None,
+        inputs: CostInputs | None,
+        logged_times: Sequence[tuple[int, float]],
     ) -> DryRunReport:
         spec = self._spec
         changelogs = None if found is None or inputs is None else self._changelog_plan(found, inputs.slots)
-        if changelogs is not None and changelogs.way != "none" and tried is not None:
+        if changelogs is not None and changelogs.way != "none" and tried is not None and found is not None:
             self._checks.append(message_check(self._preflight.at_broker, tried))
+            self._checks += retention_checks(self._preflight.at_broker, logged_times, found.records)
         return DryRunReport(
             name=spec.name,
             source_format=spec.source.format,

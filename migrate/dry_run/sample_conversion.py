@@ -20,6 +20,7 @@ from migrate.dry_run.examples import before_after
 from migrate.dry_run.key_order import KeyOrder
 from migrate.dry_run.report import BeforeAfter, FormatHint, Inventory, SampleConversion
 from migrate.dry_run.sizes import RecordSizes
+from migrate.engine.changelog import logged_times
 from migrate.engine.converter import Converter
 from migrate.engine.pump import pump
 from migrate.engine.rejects import CountRejects, RejectsByReason
@@ -71,6 +72,8 @@ class SampleConverter(ConversionCounts):
         self._now_ms = int(time.time() * 1000)
         self._store_partition = ""
         self._runs = 0
+        self.logged_times: list[tuple[int, float]] = []
+        """The times that records get in the changelog, each with its weight."""
         self._examples: list[BeforeAfter] = []
         source = conversion.source
         owner = _owner(source, path)
@@ -107,6 +110,7 @@ class SampleConverter(ConversionCounts):
         if pairs:
             self.order.add(new.keys, lambda: [old[0] for old, _ in pairs])
             self.new_sizes.add(new, weight)
+            self.logged_times += ((at, weight) for at in logged_times(self.conversion.target, new))
             self._keep_example(*pairs[len(pairs) // 2])
         self._compare_paths(batch, new, mapping, packed)
 

@@ -114,6 +114,11 @@ class SourceReader:
         return not self._options.is_sample and (self._times is None or self._times.are_whole)
 
     @property
+    def logged_times(self) -> list[tuple[int, float]]:
+        """The times that sampled records get in the changelog, each with its weight."""
+        return self._sample.logged_times
+
+    @property
     def rejects(self) -> float:
         """Rejects among all records."""
         return self._tally.rejects

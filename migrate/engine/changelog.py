@@ -87,6 +87,15 @@ class ToChangelog:
         )
 
 
+def logged_times(known: Format, batch: Batch) -> Sequence[int]:
+    """The timestamps of the records of these entries; of those that tell none that of their window, or unknown."""
+    if not known.has_changelog:
+        return []
+    place = known.segment_time if known.is_segmented else None
+    times = None if place is None else [int.from_bytes(key[place], "big") for key in batch.keys]
+    return ToChangelog(known.changelog_form)(batch, times).timestamps
+
+
 class FromChangelog:
     """Restores batches of records, each the last one of its key, as the owner does."""
 

@@ -40,6 +40,15 @@ class Topic:
     """The settings that were made for this topic; others are the broker's."""
     min_insync_replicas: int
     max_message_bytes: int
+    removes_after_ms: int | None = None
+    """The age by their times at which the broker removes records, by its default too; None: it removes none."""
+    stamps_records: bool = False
+    """Whether the broker writes its own time to each record (LogAppendTime)."""
+
+    @property
+    def settings_of_copy(self) -> Mapping[str, str]:
+        """The settings of a topic like this one that keeps the times of what is written to it."""
+        return {**self.settings, **({"message.timestamp.type": "CreateTime"} if self.stamps_records else {})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +107,7 @@ class Cluster(Client):
         topic = ConfigResource(ResourceType.TOPIC, name)
         settings = self._ask(f"ask for the settings of topic {name}", self._admin.describe_configs, [topic])
         made_for_it = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        age = int(settings["retention.ms"].value) if "delete" in settings["cleanup.policy"].value else -1
         return Topic(
             name=name,
             id=str(described.topic_id),
@@ -106,6 +116,8 @@ class Cluster(Client):
             settings={each.name: each.value for each in settings.values() if each.source == made_for_it},
             min_insync_replicas=int(settings["min.insync.replicas"].value),
             max_message_bytes=int(settings["max.message.bytes"].value),
+            removes_after_ms=age if age >= 0 else None,
+            stamps_records=settings["message.timestamp.type"].value == "LogAppendTime",
         )
 
     def create_topic(self, name: str, *, partitions: int, replication: int, settings: Mapping[str, str]) -> Topic:

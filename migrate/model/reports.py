@@ -142,6 +142,8 @@ class ChangelogReport(Value):
     rest."""
     note: str = ""
     """Why `verify` did not compare it."""
+    outdated: int = 0
+    """Records that are older than the topic's `retention.ms`, and that a restore lacks once the broker removes them."""
 
 
 class RunReport(Report):

@@ -27,7 +27,7 @@ from tests.kafka.streams_group import join
 def test_a_topic_is_described_with_its_own_settings(cluster: Cluster) -> None:
     settings = {"cleanup.policy": "compact,delete", "max.message.bytes": "5000"}
     made = cluster.create_topic("described", partitions=3, replication=1, settings=settings)
-    assert made == cluster.topic("described") == Topic("described", made.id, 3, 1, settings, 1, 5000)
+    assert made == cluster.topic("described") == Topic("described", made.id, 3, 1, settings, 1, 5000, 604_800_000)
     assert cluster.topic("no-such-topic") is None
     assert cluster.ends("described", [0, 2]) == {0: Ends(0, 0, 0), 2: Ends(0, 0, 0)}
     with pytest.raises(BrokerError, match="there is no topic no-such-topic"):

@@ -109,4 +109,12 @@ TOPICS: tuple[Mutant, ...] = (
         new="        return ()\n",
         tests=("test_the_only_copy_is_never_deleted",),
     ),
+    Mutant(
+        name="records-that-are-too-old-not-counted",
+        claim="I12",
+        definition="_Comparison.compare",
+        old="sum(0 <= at < limit for at in wanted.timestamps)",
+        new="0 * limit",
+        tests=("test_records_that_the_broker_removes_as_too_old_are_counted",),
+    ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from formats import Conversion
-from migrate.batch.changelog.standing import ChangelogStanding, contents_of
+from migrate.batch.changelog.standing import ChangelogStanding, changelog_reports, contents_of
 from migrate.batch.ledger.gates import NOTHING_ACCEPTED, Acceptance, concerns_of
 from migrate.batch.ledger.standing import Standing
 from migrate.model.reports import Concern
@@ -23,7 +23,13 @@ def every_concern(spec: Spec, standing: Standing) -> tuple[Concern, ...]:
 
 def note_of(spec: Spec, conversion: Conversion, standing: Standing) -> str:
     """What the operator must know about the changelog; of one that is not whole, or may not be, that it is not."""
-    return next((each.sentence for each in changelog_concerns(spec, standing)), changelog_note(spec, conversion))
+    for concern in changelog_concerns(spec, standing):
+        return concern.sentence
+    note, outdated = changelog_note(spec, conversion), sum(each.outdated for each in changelog_reports(standing.rows))
+    if not outdated:
+        return note
+    what = "are older than its retention.ms: the broker removes them, and a restore lacks them"
+    return f"{note}; but {outdated:,} records in it {what}"
 
 
 def changelog_concerns(

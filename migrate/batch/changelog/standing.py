@@ -139,6 +139,7 @@ def changelog_reports(rows: Sequence[Row], note: str = "") -> tuple[ChangelogRep
                     dict.fromkeys(f"{each.store_partition} from {each.host}" for each in written if each.host)
                 ),
                 verified=not note and all(each is not None and each.ok for each in reread),
+                outdated=sum(each.outdated for each in reread if each is not None),
                 note=note,
             )
         )

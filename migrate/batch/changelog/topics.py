@@ -153,7 +153,7 @@ def _holds(cluster: Cluster, known: Topics, changelog: Changelog, last: int | No
     """Whether the partition still has our first and our last record, but for those that its retention removes."""
     topic = cluster.topic(changelog.new_topic)
     ends = cluster.ends_of(changelog.new_topic, changelog.number)
-    expires = topic is not None and "delete" in topic.settings.get("cleanup.policy", "")
+    expires = topic is not None and topic.removes_after_ms is not None
     is_whole = expires or ends.start <= known.starts[changelog.store_partition]
     return is_whole and (last is None or ends.end > last)
 
@@ -172,7 +172,7 @@ def _made(cluster: Cluster, name: str, like: Topic) -> Topic:
         return like
     try:
         return cluster.topic(name) or cluster.create_topic(
-            name, partitions=like.partitions, replication=like.replication, settings=like.settings
+            name, partitions=like.partitions, replication=like.replication, settings=like.settings_of_copy
         )
     except BrokerError:
         if (made := cluster.topic(name)) is None:

@@ -120,6 +120,7 @@ class _Comparison:
     _first: dict[Kind, RecordMismatch] = field(default_factory=dict)
     _equal: int = 0
     _expired: int = 0
+    _outdated: int = 0
 
     def found(self) -> Reread:
         """What the comparisons came to."""
@@ -128,6 +129,7 @@ class _Comparison:
             end=self.task.end,
             records=self._equal,
             expired=self._expired,
+            outdated=self._outdated,
             missing=self._kinds["missing"],
             differing=self._kinds["differing"],
             extra=self._kinds["extra"],
@@ -139,6 +141,8 @@ class _Comparison:
         if not self.task.new.is_in_order_of_time:
             expected, actual = _live(expected), _live(actual)
         for wanted, got in paired(expected, actual):
+            if (limit := self.task.expired_before) is not None:
+                self._outdated += sum(0 <= at < limit for at in wanted.timestamps)
             if wanted.keys == got.keys and _columns(wanted) == _columns(got):
                 self._equal += len(wanted)
             else:

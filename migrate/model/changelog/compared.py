@@ -41,6 +41,8 @@ class Reread(Stored):
     """Keys whose last record is as it should be, those of tombstones included."""
     expired: int = 0
     """Records that the topic's retention has removed, and that the application's store has no use for any more."""
+    outdated: int = 0
+    """Records that are older than the topic's retention: the broker removes them, or has."""
     missing: int = 0
     differing: int = 0
     extra: int = 0

@@ -79,7 +79,10 @@ def _changelog_in_words(changelog: ChangelogReport) -> str:
     written += f" written here, adopted {', '.join(changelog.adopted)}" if changelog.adopted else ""
     if changelog.note:
         return f"{written}, not compared: {changelog.note}"
-    return f"{written}, {'read back and equal to the new store' if changelog.verified else 'not read back'}"
+    read = "read back and equal to the new store" if changelog.verified else "not read back"
+    if changelog.outdated:
+        read += f"; {changelog.outdated:,} of them older than its retention.ms: the broker removes them"
+    return f"{written}, {read}"
 
 
 def read_again(moved: Iterable[SetBack]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from migrate import RefusedError, catch_up, doctor, plan, run, status
+from migrate import RefusedError, catch_up, cutover, doctor, plan, report, run, status
 from migrate.batch.changelog.broker import stopped
 from migrate.batch.preflight.check import CheckReport
 from migrate.batch.status.history import report as history_of
@@ -249,6 +250,40 @@ def test_settings_that_keep_nothing_are_named(app: App) -> None:
     app.refusal("has 1 replica and min.insync.replicas = 2: nothing can be written to it")
     plain = app.checks(target={"store": None}, conversion={"function": None})["changelog.settings"]
     assert (plain.outcome, "is not compacted" in plain.detail) == ("warning", True)
+
+
+def test_records_that_the_broker_removes_as_too_old_are_counted(app: App) -> None:
+    """The old records are new by their times; the converted ones get the spec's, of 1970."""
+    app.make(settings={"cleanup.policy": "compact,delete", "retention.ms": "86400000"})
+
+    def checked(default_ms: int) -> CheckReport:
+        found = plan(app.spec(conversion={"default_timestamp_ms": default_ms}))
+        return next(each for each in found.checks if each.name == "changelog.retention")
+
+    assert checked(int(time.time() * 1000)).outcome == "ok"
+    found = checked(1000)
+    assert (found.outcome, "about 20 of 20 records are older than retention.ms" in found.detail) == ("warning", True)
+    unknown = checked(-1)
+    assert (unknown.outcome, "do not tell their records' times" in unknown.detail) == ("warning", True)
+    spec = app.spec(conversion={"default_timestamp_ms": 1000})
+    said = "20 records in it are older than its retention.ms: the broker removes them, and a restore lacks them"
+    ended = run(spec)
+    assert (ended.changelogs[0].verified, ended.changelogs[0].outdated, said in ended.changelog) == (True, 20, True)
+    page = run_page(report(spec))
+    assert "20 of them older than its retention.ms" in page
+    assert 'class="banner good"' not in page
+    assert said in report(spec).changelog
+    assert said in cutover(spec).changelog
+
+
+def test_a_new_topic_keeps_the_times_that_the_broker_stamped_in_the_old_one(app: App) -> None:
+    app.make(settings={"message.timestamp.type": "LogAppendTime"})
+    app.refusal("message.timestamp.type = LogAppendTime", target={"store": None}, changelog={"way": "append"})
+    assert run(app.spec()).changelogs[0].verified
+    with app.cluster as cluster:
+        made = cluster.topic(f"{app.name}-orders-v2-changelog")
+    assert made is not None
+    assert made.settings["message.timestamp.type"] == "CreateTime"
 
 
 def test_input_that_waits_under_the_old_name_is_refused(app: App) -> None:

@@ -192,12 +192,25 @@ class AtBroker:
                     f"{topic.min_insync_replicas}: nothing can be written to it, nor to a topic like it",
                     hint="lower min.insync.replicas, or give the topic more replicas",
                 )
+            if self.way == "append" and topic.stamps_records:
+                raise RefusedError(
+                    f"{name} gives its own time to each record (message.timestamp.type = LogAppendTime): converted "
+                    "records would lose theirs",
+                    hint="kafka-configs.sh --alter: message.timestamp.type=CreateTime, as Kafka Streams makes its "
+                    "topics; or name a new store in [target] store: its topic keeps the times",
+                )
             policy = topic.settings.get("cleanup.policy", "")
             if "compact" not in policy:
                 doubts.append(f"{name} is not compacted (cleanup.policy = {policy or 'the default of the broker'})")
             retention, wanted = topic.settings.get("retention.ms"), self.spec.target.retention_ms
             if self.way != "none" and wanted and "delete" in policy and 0 <= int(retention or wanted) < wanted:
                 doubts.append(f"{name} has retention.ms = {retention}, less than [target] retention_ms = {wanted}")
+            if (
+                self.way != "none"
+                and "delete" in policy
+                and (most := int(topic.settings.get("retention.bytes", -1))) >= 0
+            ):
+                doubts.append(f"{name} has retention.bytes = {most}: beyond that the broker removes records")
         if doubts:
             return Doubt("; ".join(doubts), "change the setting, or know that a restore may lack records")
         limits = sorted({topic.max_message_bytes for topic in self.old_topics.values()})

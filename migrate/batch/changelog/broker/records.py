@@ -42,11 +42,8 @@ def settled(cluster: Cluster, changelog: Changelog) -> Ends:
 def expired_before(cluster: Cluster, name: str) -> int | None:
     """The time before which the topic's retention may have removed records; None: it removes none."""
     topic = cluster.topic(name)
-    settings = {} if topic is None else topic.settings
-    retention = int(settings.get("retention.ms", -1))
-    if "delete" not in settings.get("cleanup.policy", "") or retention < 0:
-        return None
-    return int(time.time() * 1000) - retention
+    age = None if topic is None else topic.removes_after_ms
+    return None if age is None else int(time.time() * 1000) - age
 
 
 def tail_after(connection: Connection, each: Changelog, position: int | None, ends: Ends) -> Behind:

@@ -28,8 +28,9 @@ def check_rights(
         unknown += _missing(cluster, name, needed)
         for new in dict.fromkeys(each.new_topic for each in every if each.topic == name != each.new_topic):
             if cluster.topic(new) is None:
+                settings = topic.settings_of_copy
                 cluster.check_can_create(
-                    new, partitions=topic.partitions, replication=topic.replication, settings=topic.settings
+                    new, partitions=topic.partitions, replication=topic.replication, settings=settings
                 )
             else:
                 unknown += _missing(cluster, new, {"READ", "WRITE"})
