@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from migrate.batch.changelog.broker.checks import AtBroker
+from migrate.batch.changelog.broker.other_topics import changes_payloads, other_stores
 from migrate.batch.changelog.broker.records import total_of
 from migrate.batch.preflight.check import CheckReport
 from migrate.dry_run.report import ChangelogPlan, Inventory, SampleConversion, TopicPlanned
@@ -60,6 +61,7 @@ def changelog_plan(at: AtBroker, found: Inventory, slots: int) -> ChangelogPlan:
         is_most=tail is not None and tail.is_most,
         catch_up_seconds=tail.seconds if tail is not None and way == "new-topic" else 0.0,
         way_back=_WAY_BACK[way],
+        other_stores=other_stores(at.spec) if changes_payloads(at.conversion) else (),
     )
 
 

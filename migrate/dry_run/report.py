@@ -309,6 +309,8 @@ class ChangelogPlan(Value):
     """How long `catch-up` takes for this tail, while the application is stopped."""
     way_back: str
     """What `rollback` does and costs."""
+    other_stores: tuple[str, ...] = ()
+    """Where keys or values change: the stores in the tasks of this host that stay as they are."""
 
 
 class DryRunReport(Report):

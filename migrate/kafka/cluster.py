@@ -120,6 +120,12 @@ class Cluster(Client):
             stamps_records=settings["message.timestamp.type"].value == "LogAppendTime",
         )
 
+    def partitions(self) -> dict[str, int]:
+        """By name, the number of partitions of each topic that this user may describe."""
+        with self._failures.explained("list the topics"):
+            topics = self._admin.list_topics(timeout=REQUEST_SECONDS).topics
+        return {name: len(each.partitions) for name, each in topics.items() if each.error is None}
+
     def create_topic(self, name: str, *, partitions: int, replication: int, settings: Mapping[str, str]) -> Topic:
         """Make a topic, and wait until it can be written to."""
         self._create(name, partitions, replication, settings, validate_only=False)

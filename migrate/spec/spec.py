@@ -184,6 +184,8 @@ class ChangelogSection(_Section):
     """A file of librdkafka's properties; `${NAME}` in a value stands for a variable of the environment."""
     application: Literal["stopped"] | None = None
     """The user's word that every instance has stopped, where the broker cannot tell."""
+    other_topics: Literal["leave"] | None = None
+    """What the application's other internal topics hold is meant to stay as it is."""
 
 
 class RunSection(_Section):

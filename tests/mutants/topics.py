@@ -46,6 +46,14 @@ TOPICS: tuple[Mutant, ...] = (
         tests=("test_members_of_a_group_are_named_and_keep_its_offsets",),
     ),
     Mutant(
+        name="a-buffer-is-not-looked-at",
+        claim="I12",
+        definition="_with_records",
+        old="if store != name and store not in on_disk:",
+        new="if store in on_disk:",
+        tests=("test_other_internal_topics_with_records_are_named_unless_they_are_meant_to_stay",),
+    ),
+    Mutant(
         name="any-topic-of-the-name-deleted",
         claim="I11",
         definition="Cluster.delete_topic",

@@ -17,7 +17,7 @@ _TOPIC = ("changelog.topic",)
 def changelog_checks(context: Context, at: Callable[[], AtBroker], purpose: Purpose) -> Iterator[Check]:
     """The checks, in their order."""
     is_live = context.spec.run.source == "live"  # the application is stopped for the whole run
-    for check in (*_of_the_broker(at, purpose), *_of_topics(context, at)):
+    for check in (*_of_the_application(at, purpose), *_of_topics(context, at), *_of_the_user(at)):
         if check.name == "changelog.times" and not are_needed(context.spec, context.conversion):
             continue
         waits = check.name in ("changelog.group", "changelog.transactions")  # for the application to stop
@@ -25,7 +25,7 @@ def changelog_checks(context: Context, at: Callable[[], AtBroker], purpose: Purp
             yield replace(check, on_failure="waiting") if waits else check
 
 
-def _of_the_broker(at: Callable[[], AtBroker], purpose: Purpose) -> tuple[Check, ...]:
+def _of_the_application(at: Callable[[], AtBroker], purpose: Purpose) -> tuple[Check, ...]:
     only_reads = purpose != "run"
     return (
         Check("changelog.broker", "a broker answers", lambda: at().reachable(), ("source.found",)),
@@ -34,6 +34,12 @@ def _of_the_broker(at: Callable[[], AtBroker], purpose: Purpose) -> tuple[Check,
             "the application's group has no members",
             lambda: at().group(only_reads=only_reads),
             _BROKER[1:],
+        ),
+        Check(
+            "changelog.other-topics",
+            "no other topic of the application holds what changes",
+            lambda: at().other_topics(),
+            _BROKER,
         ),
     )
 
@@ -69,6 +75,11 @@ def _of_topics(context: Context, at: Callable[[], AtBroker]) -> tuple[Check, ...
             purposes=("plan", "doctor"),
         ),
         Check("changelog.repartition", "no input waits under the old store's name", lambda: at().repartition(), _TOPIC),
+    )
+
+
+def _of_the_user(at: Callable[[], AtBroker]) -> tuple[Check, ...]:
+    return (
         Check(
             "changelog.authorised", "the user may read, write and make the topics", lambda: at().authorised(), _TOPIC
         ),

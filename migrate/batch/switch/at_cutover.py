@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
+from formats import Conversion
 from migrate.batch.changelog.broker.connect import cluster_of
 from migrate.batch.changelog.broker.group import committed_offsets, hidden_offsets
 from migrate.batch.changelog.broker.held import check_none_missing, left_behind
+from migrate.batch.changelog.broker.other_topics import check_other_topics
 from migrate.batch.changelog.broker.ownership import check_still_ours
 from migrate.batch.changelog.broker.records import has_records
 from migrate.batch.changelog.broker.stopped import check_group, check_repartition, end_transactions, open_transaction
@@ -36,7 +38,9 @@ def check_nobody_is_at_work(migration: Migration) -> None:
             check_group(cluster, application_of(migration.spec), migration.spec)
 
 
-def ask_broker(migration: Migration, source: Source, *, fence: bool) -> tuple[AtCutOver | None, tuple[str, ...]]:
+def ask_broker(
+    migration: Migration, source: Source, conversion: Conversion, *, fence: bool
+) -> tuple[AtCutOver | None, tuple[str, ...]]:
     """What the broker says at a cut-over, None where nothing was written there; and warnings.
 
     `fence`: transactions that dead instances of this host left open are ended. Raises RefusedError where the
@@ -47,7 +51,7 @@ def ask_broker(migration: Migration, source: Source, *, fence: bool) -> tuple[At
         return None, ()
     with cluster_of(spec) as cluster:
         group = check_group(cluster, application_of(spec), spec)
-        warnings: tuple[str, ...] = (f"{group.detail}: {group.fix}",) if isinstance(group, Doubt) else ()
+        warnings = _doubts(group)
         if (topics := standing.topics) is None:
             return None, warnings
         if fence:
@@ -65,11 +69,15 @@ def ask_broker(migration: Migration, source: Source, *, fence: bool) -> tuple[At
         check_repartition(cluster, spec, topics.changelogs)
         if missing := check_none_missing(cluster, spec, topics):
             warnings += (left_behind(missing),)
+        warnings += _doubts(check_other_topics(cluster, spec, conversion))
         offsets = committed_offsets(cluster, application_of(spec))
         if not offsets and not isinstance(group, Doubt):
-            hidden = hidden_offsets(application_of(spec))
-            warnings += (f"{hidden.detail}: {hidden.fix}",)
+            warnings += _doubts(hidden_offsets(application_of(spec)))
         return AtCutOver(topics=topics, offsets=offsets, missing=missing), warnings
+
+
+def _doubts(*found: str | Doubt) -> tuple[str, ...]:
+    return tuple(f"{each.detail}: {each.fix}" for each in found if isinstance(each, Doubt))
 
 
 def _check_old(cluster: Cluster, topics: Topics, changelog: Changelog, reached: int) -> None:

@@ -83,7 +83,7 @@ def start_journal(migration: Migration, stores: VerifiedStores, *, fence: bool) 
     if source is live:
         check_not_opened_since(migration.spec, stores.context.conversion, live)
         check_asked(migration.spec, stores.context.conversion, stores.plan)
-    broker, doubts = ask_broker(migration, source, fence=fence)
+    broker, doubts = ask_broker(migration, source, stores.context.conversion, fence=fence)
     return Journal(
         source=stable_json(migration.spec.source),
         changelog=note_of(migration.spec, stores.context.conversion, migration.standing),

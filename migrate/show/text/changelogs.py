@@ -27,6 +27,7 @@ def changelog_rows(plan: ChangelogPlan | None) -> dict[str, str]:
         "to write": written,
         "tail": _tail(plan),
         "way back": plan.way_back,
+        "other stores": f"{', '.join(plan.other_stores)}: left as they are" if plan.other_stores else "",
     }
 
 

@@ -298,6 +298,49 @@ def test_input_that_waits_under_the_old_name_is_refused(app: App) -> None:
     assert app.checks()["changelog.repartition"].detail == f"{name} read to the end"
 
 
+def test_other_internal_topics_with_records_are_named_unless_they_are_meant_to_stay(app: App) -> None:
+    make_store(app.make()._task(0) / "rocksdb" / "customers", {b"c": b"v"})
+    names = """customers-changelog orders-v2-changelog buffer-changelog emptied-changelog by-customer-repartition
+        read-repartition FK-JOIN-SUBSCRIPTION-RESPONSE-07-topic some-topic"""
+    with app.cluster as cluster:
+        for name in names.split():
+            topic = f"{app.name}-{name}"
+            cluster.create_topic(topic, partitions=2, replication=1, settings={})
+            app.write(0, 3, topic)
+            app.write(1, 2, topic)
+        _delete(app, "buffer-changelog", 1)
+        _delete(app, "emptied-changelog", 3)
+        read = {(f"{app.name}-read-repartition", 0): Committed(3), (f"{app.name}-read-repartition", 1): Committed(2)}
+        cluster.set_committed(app.name, {**read, (f"{app.name}-by-customer-repartition", 0): Committed(1)})
+
+    report = plan(app.spec())
+
+    (found,) = [each for each in report.checks if each.name == "changelog.other-topics"]
+    assert found.outcome == "warning"
+    assert found.detail == "3 internal topics of the application beside the migrated: " + "; ".join(
+        (
+            f"{app.name}-FK-JOIN-SUBSCRIPTION-RESPONSE-07-topic holds 5 records that the application has not read",
+            f"{app.name}-buffer-changelog holds 3 records, and its store has no directory here",
+            f"{app.name}-by-customer-repartition holds 4 records that the application has not read",
+        )
+    )
+    assert 'other_topics = "leave"' in found.fix
+    assert changelog_rows(report.changelogs)["other stores"] == "customers: left as they are"
+    meant = app.checks(changelog={"other_topics": "leave"})["changelog.other-topics"]
+    assert (meant.outcome, "holds 3 records" in meant.detail) == ("ok", True)
+    plain: dict[str, Any] = {"target": {"store": None}, "conversion": {"function": None}}
+    assert app.checks(**plain)["changelog.other-topics"].detail == "keys and values keep their form"
+
+
+def _delete(app: App, name: str, count: int) -> None:
+    """The first keys of each partition."""
+    producer = Producer({"bootstrap.servers": app.broker.bootstrap})
+    for number in (0, 1):
+        for each in range(count):
+            producer.produce(topic=f"{app.name}-{name}", partition=number, key=b"%d" % each, value=None)
+    producer.flush()
+
+
 def test_rights_that_are_missing_are_named_before_anything_is_written(app: App, tmp_path: Path) -> None:
     config = tmp_path / "client.properties"
     lines = app.broker.properties("worker")

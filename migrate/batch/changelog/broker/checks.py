@@ -14,6 +14,7 @@ from formats import Conversion
 from migrate.batch.changelog.broker.claims import fleet_of
 from migrate.batch.changelog.broker.connect import connection_of
 from migrate.batch.changelog.broker.held import held_partitions, in_words, ways_out
+from migrate.batch.changelog.broker.other_topics import check_other_topics
 from migrate.batch.changelog.broker.ownership import check_same, existing, former_topics
 from migrate.batch.changelog.broker.positions import Positions
 from migrate.batch.changelog.broker.records import tail_after
@@ -254,6 +255,10 @@ class AtBroker:
     def repartition(self) -> str:
         """That no input waits in a topic which the new code would name by the new store."""
         return check_repartition(self.cluster, self.spec, self.changelogs)
+
+    def other_topics(self) -> str | Doubt:
+        """That no other topic of the application holds what the new version may read in its new form."""
+        return check_other_topics(self.cluster, self.spec, self.conversion)
 
     def authorised(self) -> str | Doubt:
         """That this user may do with the topics what this way needs, as far as the broker says."""

@@ -34,9 +34,7 @@ public final class Main {
     public static void main(final String[] arguments) throws IOException, InterruptedException {
         JsonNode wanted = JSON.readTree(arguments[0]);
         var orders = new Orders(wanted.get("registry"), wanted.get("schema_id").intValue());
-        Kind<?> kind = Kind.of(wanted.get("kind").textValue(), wanted.get("store").textValue(), orders.serde(),
-            wanted.get("retention_ms").longValue());
-        Topology topology = topology(kind, orders, wanted.get("input").textValue(), wanted.get("store").textValue());
+        Topology topology = topology(wanted, orders);
         var properties = new Properties();
         wanted.get("streams").properties().forEach(
             each -> properties.put(each.getKey(), each.getValue().asText()));
@@ -51,6 +49,16 @@ public final class Main {
         });
         streams.start();
         obey(streams);
+    }
+
+    private static Topology topology(final JsonNode wanted, final Orders orders) {
+        String input = wanted.get("input").textValue();
+        String store = wanted.get("store").textValue();
+        String kind = wanted.get("kind").textValue();
+        if (kind.equals("suppressed")) {
+            return Suppressing.topology(input, store);
+        }
+        return topology(Kind.of(kind, store, orders.serde(), wanted.get("retention_ms").longValue()), orders, input, store);
     }
 
     private static <S extends StateStore> Topology topology(
