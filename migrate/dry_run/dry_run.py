@@ -225,7 +225,8 @@ class _DryRun:
                     self._spec, self._context.conversion, preflight.source, every=self._options.is_full
                 )
                 times = opened.enter_context(sampled)
-            places = preflight.key_places.of_partitions if outcomes.get("conversion.places") == "ok" else ()
+            is_asked = outcomes.get("conversion.places") in ("ok", "warning")  # of some stores nobody may know it
+            places = preflight.key_places.of_partitions if is_asked else ()
             reader = SourceReader(
                 self._context,
                 preflight.source,

@@ -348,11 +348,12 @@ class Preflight:
         if self._spec.changelog is None:
             unknown: tuple[str, ...] = ("without [changelog] no broker tells the number of partitions",)
         elif self.stored is not None:
-            return f"as the plan says, in {plural(len(places.of_partitions), 'store partition')}"
+            left = sum(many > 1 for _, many in self.at_broker.partitions.values()) - len(places.of_partitions)
+            unknown = (f"so the plan of this migration says of {plural(left, 'store partition')}",) if left else ()
         else:
             unknown = places.unknown
         if not unknown:
-            return "; ".join(places.found)
+            return "; ".join(places.found) or "as the plan of this migration says"
         return Doubt(
             f"nobody checks that a new key belongs to the partition of the old one: {'; '.join(unknown)}",
             f"{allowing(KEY_CHANGE)} is your word that it does: a key of another partition is not found any more",

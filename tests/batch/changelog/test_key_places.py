@@ -173,6 +173,7 @@ def test_where_old_keys_do_not_show_their_places_that_is_said(
     assert why in detail
     assert report.verdict.exit_code == 0
     assert any("nobody checks" in each for each in run(app.spec).warnings)
+    assert "so the plan of this migration says of 2 store partitions" in _check(plan(app.spec), "conversion.places")[1]
 
 
 def test_without_a_changelog_it_is_said_that_nobody_checks(broker: Broker, tmp_path: Path) -> None:
