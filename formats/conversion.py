@@ -81,7 +81,23 @@ class Conversion:
     @property
     def losses(self) -> tuple[str, ...]:
         """What the source carries and the target cannot hold, as names for the spec's `allow`."""
-        return tuple(f"loss:{name}" for name in sorted(self.source.carries - self.target.carries))
+        fields = {"fields"} if self.lost_fields else set()
+        return tuple(f"loss:{name}" for name in sorted(self.source.carries - self.target.carries | fields))
+
+    @property
+    def lost_fields(self) -> tuple[str, ...]:
+        """What payloads may hold and their new schemas leave out, in words; a function sees all of it."""
+        serdes = (self.source.key_serde, self.source.value_serde)
+        return tuple(text for serde in serdes for text in getattr(serde, "losses", ()))
+
+    def lost_in(self, key: bytes, value: bytes) -> frozenset[str]:
+        """Those of `lost_fields` that a record holds. Raises EntryError."""
+        if key.startswith(self.source.metadata_keys):
+            return frozenset()
+        record = self.source.decode(key, value)
+        former = () if record.history is None else (version.value for version in record.history.versions)
+        found = (payload.lost() for payload in (record.key, record.value, *former) if hasattr(payload, "lost"))
+        return frozenset[str]().union(*found)
 
     @property
     def changes_changelog(self) -> bool:

@@ -34,6 +34,12 @@ def branch_of(tree: Tree) -> tuple[int, Tree]:
     return int(name.rpartition("_")[2]), content[VALUE]
 
 
+def is_empty(tree: Tree) -> bool:
+    """Whether a value is null, or an empty text, array or map."""
+    found = branch_of(tree)[1] if isinstance(tree, tuple) else tree
+    return found is None or (isinstance(found, str | bytes | list) and not found)
+
+
 def tagged(union: Union, branch: int, content: Tree) -> Tree:
     """The tree of a union: the inverse of `branch_of`."""
     return tag(union, branch), {VALUE: content}

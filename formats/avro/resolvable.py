@@ -11,6 +11,10 @@ from formats.avro.program import EXACT
 from formats.avro.types import Array, Enum, Field, Fixed, Map, Named, Primitive, Record, Type, Union
 from formats.errors import SchemaError
 
+Lost = dict[tuple[str, str], dict[int, str]]
+"""Fields that are left out and symbols that become a default, in words: by the names of the old and the new type, and
+the number of the field or the symbol."""
+
 
 @dataclass(slots=True)
 class Findings:
@@ -20,6 +24,7 @@ class Findings:
     """Reasons why no value can be read."""
     risks: list[str] = field(default_factory=list)
     """Reasons why some values cannot be read."""
+    lost: Lost = field(default_factory=dict)
     widens_integers: bool = False
     """Whether an integer becomes a float or a double that cannot hold all of its kind."""
 
@@ -106,9 +111,20 @@ class _Comparison:
             self.findings.problems.append(f"{path}: no symbol of {old} is one of {new}")
         else:
             self.findings.risks.extend(f"{path}: the symbol {symbol} has no place in the new schema" for symbol in lost)
+            self.findings.lost[old.name, new.name] = {
+                number: f"the symbol {symbol} of {path} becomes {new.default}"
+                for number, symbol in enumerate(old.symbols)
+                if symbol not in new.symbols and symbol not in lost
+            }
 
     def _records(self, old: Record, new: Record, path: str) -> None:
-        for wanted, number in zip(new.fields, self.pairing.fields(old, new), strict=True):
+        kept = self.pairing.fields(old, new)
+        self.findings.lost[old.name, new.name] = {
+            number: f"the field {path}.{each.name} is left out"
+            for number, each in enumerate(old.fields)
+            if number not in kept and str(each.type) != "null"
+        }
+        for wanted, number in zip(new.fields, kept, strict=True):
             where = f"{path}.{wanted.name}"
             if number is not None:
                 self.types(old.fields[number].type, wanted.type, where)

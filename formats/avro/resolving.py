@@ -5,18 +5,18 @@ fastavro decodes and encodes. `Pairing` decides which type is read as which.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache, partial
 from typing import NoReturn
 
 from formats.avro.binary import PACK
 from formats.avro.compiling import compile_pairing
 from formats.avro.defaults import default_tree
-from formats.avro.fastavro_tree import KEY, SIZES, VALUE, Codec, Tree, branch_of, codec, slot, tagged
+from formats.avro.fastavro_tree import KEY, SIZES, VALUE, Codec, Tree, branch_of, codec, is_empty, slot, tagged
 from formats.avro.matching import Pairing, pair, short
 from formats.avro.objects import to_object, to_tree
 from formats.avro.program import AvroProgram, pack_number, run_avro
-from formats.avro.resolvable import Findings, compare
+from formats.avro.resolvable import Findings, Lost, compare
 from formats.avro.schema import AvroSchema, types_of
 from formats.avro.types import Array, Enum, Map, Named, Primitive, Record, Type, Types, Union
 from formats.errors import InvalidEntryError, UnresolvableSchemasError
@@ -34,6 +34,48 @@ def check_resolvable(writer: AvroSchema, reader: AvroSchema) -> None:
 def find_risks(writer: AvroSchema, reader: AvroSchema) -> tuple[str, ...]:
     """What may occur in an old value and cannot be read with the new schema, each with its path."""
     return tuple(_findings(writer, reader).risks)
+
+
+def find_losses(writer: AvroSchema, reader: AvroSchema) -> tuple[str, ...]:
+    """What old values may hold and new ones cannot: fields that are left out, symbols that become a default."""
+    return tuple(text for parts in _findings(writer, reader).lost.values() for text in parts.values())
+
+
+def losses_in(data: bytes, writer: AvroSchema, reader: AvroSchema) -> frozenset[str]:
+    """Those of `find_losses` that hold something in this value, which can be resolved."""
+    pairing, (tree, _) = _pairing(writer, reader), _codec(writer).decode(data)
+    return frozenset(_lost(pairing, _findings(writer, reader).lost, pairing.writer.root, pairing.reader.root, tree))
+
+
+def _lost(pairing: Pairing, lost: Lost, old: Type, new: Type, tree: Tree) -> Iterator[str]:
+    if isinstance(old, Union):
+        number, tree = branch_of(tree)
+        old = old.branches[number]
+    if isinstance(new, Union):
+        branch = pairing.branch(old, new)
+        assert branch is not None  # the value can be resolved
+        new = new.branches[branch]
+    if isinstance(old, Named) and isinstance(new, Named):
+        is_enum = isinstance(pairing.writer.named[old.name], Enum)
+        for number, text in lost.get((old.name, new.name), {}).items():
+            if number == tree if is_enum else not is_empty(tree[slot(number)]):
+                yield text
+    for part in _parts(pairing, old, new, tree):
+        yield from _lost(pairing, lost, *part)
+
+
+def _parts(pairing: Pairing, old: Type, new: Type, tree: Tree) -> Iterator[tuple[Type, Type, Tree]]:
+    """The parts of a value that the new one has too, with their types."""
+    if isinstance(old, Array) and isinstance(new, Array):
+        yield from ((old.items, new.items, item) for item in tree)
+    elif isinstance(old, Map) and isinstance(new, Map):
+        yield from ((old.values, new.values, item[VALUE]) for item in tree)
+    elif isinstance(old, Named) and isinstance(new, Named):
+        before, after = pairing.writer.named[old.name], pairing.reader.named[new.name]
+        if isinstance(before, Record) and isinstance(after, Record):
+            for wanted, source in zip(after.fields, pairing.fields(before, after), strict=True):
+                if source is not None:
+                    yield before.fields[source].type, wanted.type, tree[slot(source)]
 
 
 @lru_cache(maxsize=256)

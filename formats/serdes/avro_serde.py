@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from formats.avro.resolving import read, resolve, write
+from formats.avro.resolving import find_losses, losses_in, read, resolve, write
 from formats.avro.schema import AvroSchema
 from formats.encoding.headers import Headers
 from formats.errors import InvalidEntryError, UnresolvableSchemasError
@@ -26,6 +26,12 @@ class Resolved:
 
     schema: AvroSchema
     data: bytes
+    writer: AvroSchema
+    source: bytes
+
+    def lost(self) -> frozenset[str]:
+        """What the old value holds and this one does not."""
+        return losses_in(self.source, self.writer, self.schema)
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ class AvroSerde:
         if self.reader is None:
             return read(data, schema, schema)
         try:
-            return Resolved(self.reader, resolve(data, schema, self.reader))
+            return Resolved(self.reader, resolve(data, schema, self.reader), schema, data)
         except UnresolvableSchemasError as error:
             raise InvalidEntryError(f"schema {schema_id} cannot be read as the new one: {error}") from error
 
@@ -78,6 +84,13 @@ class AvroSerde:
     def resolving_to(self, reader: AvroSchema) -> AvroSerde:
         """The same payloads, decoded to `Resolved`."""
         return replace(self, reader=reader)
+
+    @property
+    def losses(self) -> tuple[str, ...]:
+        """What payloads may hold and lose when they are resolved, in words."""
+        reader = self.reader
+        found = () if reader is None else (text for _, each in self.schemas for text in find_losses(each, reader))
+        return tuple(dict.fromkeys(found))
 
     @property
     def written(self) -> tuple[SchemaId, AvroSchema]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -27,6 +28,8 @@ from migrate.engine.rejects import CountRejects, RejectsByReason
 from migrate.kafka.partitioners import elsewhere
 from migrate.model.key_range import show_key
 from migrate.model.plan import DatabasePlan, FamilyMapping, KeyPlace
+from migrate.model.units import plural
+from migrate.spec.allowed import LOST_FIELDS
 from migrate.stores.batch import Batch
 from migrate.systems import STANDALONE, owner_around
 
@@ -69,6 +72,8 @@ class SampleConverter(ConversionCounts):
         self.both_paths = 0
         self.store_partitions: set[str] = set()
         self.differences: list[str] = []
+        self.lost = Counter[str]()
+        """Sampled records that hold something which the new schema leaves out, by its words."""
         self._now_ms = int(time.time() * 1000)
         self._store_partition = ""
         self._runs = 0
@@ -129,6 +134,8 @@ class SampleConverter(ConversionCounts):
                 self.dropped += 1
                 continue
             self.unchanged += converted == (key, value)
+            if self.conversion.lost_fields:
+                self.lost.update(self.conversion.lost_in(key, value))
             yield (key, value), converted
 
     def _decodes(self, key: bytes, value: bytes) -> bool:
@@ -285,9 +292,16 @@ def conversion_results(
         colliding_keys=max(counts.order.colliding, sample.order.colliding),
         out_of_order=counts.order.out_of_order or sample.order.out_of_order,
         losses=conversion.losses,
-        losses_in_words=tuple(
-            f"the {loss.removeprefix('loss:')} of every record: the new format has no room for it"
-            for loss in conversion.losses
+        losses_in_words=(
+            *(
+                f"the {loss.removeprefix('loss:')} of every record: the new format has no room for it"
+                for loss in conversion.losses
+                if loss != LOST_FIELDS
+            ),
+            *(
+                f"{loss}: held by {sample.lost[loss]:,} of {plural(sample.records, 'sampled record')}"
+                for loss in conversion.lost_fields
+            ),
         ),
         both_paths=sample.both_paths,
         differences=tuple(sample.differences),

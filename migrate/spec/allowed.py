@@ -12,6 +12,7 @@ Allowance = Literal[
     "changelog",
     "key-change",
     "looks-converted",
+    "loss:fields",
     "loss:headers",
     "loss:history",
     "loss:timestamp",
@@ -22,10 +23,12 @@ Allowance = Literal[
 CHANGELOG: Final = "changelog"
 KEY_CHANGE: Final = "key-change"
 LOOKS_CONVERTED: Final = "looks-converted"
+LOST_FIELDS: Final = "loss:fields"
 LOST_TOMBSTONES: Final = "lost-tombstones"
 UNCLEAN_SOURCE: Final = "unclean-source"
 UNVERIFIED: Final = "unverified"
 MEANINGS: dict[str, str] = {
+    LOST_FIELDS: "fields that the new Avro schema leaves out, and symbols that become its default, are lost",
     "loss:timestamp": "the old store's timestamps have no place in the new one",
     "loss:headers": "the old store's headers have no place in the new one",
     "loss:history": "the latest value of each key stays, former ones have no place in the new store",
@@ -38,6 +41,7 @@ MEANINGS: dict[str, str] = {
 }
 
 
+_SHOWN = 5
 _MIGRATE_IT = 'migrate it with the store: a section [changelog] with bootstrap = "host:port" (docs/changelogs.md); or '
 
 
@@ -69,6 +73,14 @@ def check_allowed(conversion: Conversion, allow: Collection[str]) -> None:
                 "them back into the new store, and the application would misread them",
                 hint=f"{_MIGRATE_IT if conversion.source.has_changelog else ''}{allowing(name)}, if you rewrite that "
                 "topic yourself",
+            )
+        if name == LOST_FIELDS:
+            lost = conversion.lost_fields
+            more = f"; and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
+            raise RefusedError(
+                f"the new schema loses what old values may hold: {'; '.join(lost[:_SHOWN])}{more}",
+                hint="add aliases for what was renamed, or what is missing, to the new schema; or, if the loss is "
+                f"acceptable, set {allowing(name)}",
             )
         raise RefusedError(
             f"{conversion.target.id} cannot hold the {name.removeprefix('loss:')} that {conversion.source.id} holds",

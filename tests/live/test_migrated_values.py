@@ -108,7 +108,7 @@ def test_values_become_others_in_every_kind(version: str, tmp_path: Path) -> Non
             store,
             kind,
             retention_ms=retention_ms,
-            conversion={"value": serdes, "allow": ["changelog", "unclean-source"]},
+            conversion={"value": serdes, "allow": ["changelog", "loss:fields", "unclean-source"]},
             value=value,
         )
         assert report.totals.rejected == 0

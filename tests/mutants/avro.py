@@ -38,6 +38,14 @@ AVRO: tuple[Mutant, ...] = (
         tests=("test_a_number_that_the_wider_type_cannot_hold_exactly_is_a_reject",),
     ),
     Mutant(
+        name="fields-left-out-in-silence",
+        claim="I2",
+        definition="Conversion.losses",
+        old='{"fields"} if self.lost_fields else set()',
+        new="set()",
+        tests=("test_what_is_left_out_is_counted_and_refused",),
+    ),
+    Mutant(
         name="scale-of-connect-ignored",
         claim="I2",
         definition="_logical",

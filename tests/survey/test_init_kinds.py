@@ -55,6 +55,7 @@ def test_the_example_of_serdes_is_one_that_a_spec_takes(app: Path) -> None:
     section = parse_spec(tomllib.loads(changed), base_dir=app.parent).conversion.value
     assert section is not None
     assert (section.source.serde, section.target.id) == ("avro", 2)
+    assert '# in [conversion]: allow = ["loss:fields"]' in lines
 
 
 @pytest.mark.parametrize(

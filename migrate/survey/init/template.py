@@ -9,7 +9,7 @@ from pathlib import Path
 from formats import Conversion
 from migrate.batch.source.source import is_another_system
 from migrate.model.units import plural
-from migrate.spec.allowed import MEANINGS, must_be_allowed
+from migrate.spec.allowed import LOST_FIELDS, MEANINGS, must_be_allowed
 from migrate.spec.spec import Spec
 
 
@@ -145,6 +145,8 @@ def _conversion(spec: Spec) -> list[str]:
         "# [conversion.value]",
         '# from = {serde = "avro", frame = "confluent", schemas = {1 = "v1.avsc"}}',
         '# to = {serde = "avro", frame = "confluent", id = 2, schema = "v2.avsc"}',
+        "# Fields that the new schema leaves out, and symbols that become its default, are lost: refused without",
+        f'# in [conversion]: allow = ["{LOST_FIELDS}"]',
         *(_CHANGELOG if source.has_changelog and target.has_changelog and spec.source.store_names else ()),
     ]
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from formats.avro.resolving import check_resolvable, read, write
+from formats.avro.resolving import check_resolvable, find_losses, losses_in, read, write
 from formats.avro.schema import AvroSchema
 from formats.errors import InvalidEntryError, UnresolvableSchemasError
 from tests.formats.avro.agreement import REJECTED, Paths
@@ -39,6 +39,8 @@ def _agree(random: Random, draw: Callable[[Random], tuple[AvroSchema, AvroSchema
     value = encoded(types, root, tree)
     found = paths(value)
     assert paths(encoded(types, root, tree, blocks(random))) == found
+    if found != REJECTED:
+        assert losses_in(value, writer, reader) <= {*find_losses(writer, reader)}
     assert paths(value + b"\0") == REJECTED
     if value:
         assert paths(value[: random.randrange(len(value))]) == REJECTED

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from formats.avro.binary import encode_long
 from formats.avro.compiling import compile_schemas
-from formats.avro.resolving import check_resolvable, find_risks, read, resolve, write
+from formats.avro.resolving import check_resolvable, find_losses, find_risks, losses_in, read, resolve, write
 from formats.avro.schema import AvroSchema
 from formats.errors import EntryError, FormatError, InvalidEntryError, UnresolvableSchemasError
 from migrate.engine.avro.code import generate
@@ -302,6 +302,45 @@ def test_what_only_some_values_meet_is_a_risk() -> None:
         "Order.b: the symbol B has no place in the new schema",
     )
     check_resolvable(*_pair(old, new))
+
+
+def test_what_is_left_out_is_named_and_found_where_a_value_holds_something() -> None:
+    note = _field("note", ["null", "string"])
+    line = _record(_field("sku", "string"), note, _field("tags", {"type": "array", "items": "int"}), name="Line")
+    old = _record(
+        _field("name", "string"), _field("no", "null"), _field("flag", "boolean"), _field("suit", _enum("A B C D")),
+        _field("lines", {"type": "array", "items": ["null", line]}), _field("by", {"type": "map", "values": "Line"}),
+        _field("next", ["null", "Order"]),
+    )  # fmt: skip
+    new_line = _record(_field("sku", "string"), name="Line")
+    new = _record(
+        _field("full", "string", default=""), _field("suit", ["null", _enum("A B", default="A")]),
+        _field("lines", {"type": "array", "items": ["null", new_line]}),
+        _field("by", {"type": "map", "values": "Line"}), _field("next", ["null", "Order"]),
+    )  # fmt: skip
+    pair = _pair(old, new)
+    name, flag, c, d, note_text, tags = (
+        "the field Order.name is left out",
+        "the field Order.flag is left out",
+        "the symbol C of Order.suit becomes A",
+        "the symbol D of Order.suit becomes A",
+        "the field Order.lines[].note is left out",
+        "the field Order.lines[].tags is left out",
+    )
+    assert {*find_losses(*pair)} == {name, flag, c, d, note_text, tags}
+    assert find_losses(pair[0], pair[0]) == find_losses(*_pair("long", "double")) == ()
+    empty: Json = {"sku": "x", "note": None, "tags": []}
+    value = {"name": "", "no": None, "flag": False, "suit": "B", "lines": [None, empty], "by": {"k": empty}}
+    value |= {"next": None}
+
+    def found(**changed: object) -> set[str]:
+        return set(losses_in(_written(old, value | changed), *pair)) - {flag}
+
+    assert found() == set()
+    assert found(name="x", suit="C") == {name, c}
+    assert found(lines=[None, empty, empty | {"note": "n"}]) == {note_text}
+    assert found(by={"k": empty | {"tags": [1]}}) == {tags}
+    assert found(next=value | {"suit": "D", "next": value | {"name": "x"}}) == {d, name}
 
 
 def test_a_function_sees_plain_values() -> None:

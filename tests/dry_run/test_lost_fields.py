@@ -1,0 +1,87 @@
+"""Fields that a new Avro schema leaves out, and symbols that become its default: counted, and refused by default."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+
+from formats import StateRecord
+from migrate import RefusedError, Spec, plan, run
+from migrate.show.output import Output
+from migrate.show.text.plan import show_plan
+from tests.support import RAW, make_spec, make_store, read_family
+
+OLD = [
+    {"name": "name", "type": "string"},
+    {"name": "suit", "type": {"type": "enum", "name": "Suit", "symbols": ["A", "B"]}},
+    {"name": "note", "type": ["null", "string"]},
+]
+NEW = [
+    {"name": "full", "type": "string", "default": ""},
+    {"name": "suit", "type": {"type": "enum", "name": "Suit", "symbols": ["A"], "default": "A"}},
+]
+LOST = (
+    "the field Person.name is left out: held by 300 of 300 sampled records",
+    "the field Person.note is left out: held by 0 of 300 sampled records",
+    "the symbol B of Person.suit becomes A: held by 100 of 300 sampled records",
+)
+
+
+def _schema(fields: list[Any]) -> dict[str, Any]:
+    return {"type": "record", "name": "Person", "fields": fields}
+
+
+def _value(number: int) -> bytes:
+    out = io.BytesIO()
+    person = {"name": f"person {number}", "suit": "A" if number % 3 else "B", "note": None}
+    fastavro.schemaless_writer(out, _schema(OLD), person)
+    return out.getvalue()
+
+
+def _spec(folder: Path, **conversion: Any) -> Spec:  # noqa: ANN401
+    make_store(folder / "store", {b"%05d" % number: _value(number) for number in range(300)})
+    sides = {}
+    for side, fields in (("from", OLD), ("to", NEW)):
+        (folder / f"{side}.avsc").write_text(json.dumps(_schema(fields)))
+        sides[side] = {"serde": "avro", "frame": "none", "schema": f"{side}.avsc"}
+    conversion = {"value": sides, **conversion}
+    return make_spec(folder, folder / "store", source_format=RAW, target_format=RAW, conversion=conversion)
+
+
+def test_what_is_left_out_is_counted_and_refused(tmp_path: Path) -> None:
+    spec = _spec(tmp_path)
+    report = plan(spec)
+    assert report.tried is not None
+    assert (report.tried.losses, report.tried.losses_in_words) == (("loss:fields",), LOST)
+    assert report.verdict.exit_code == 6
+    assert "the field Person.name is left out; " in report.verdict.sentence
+    assert '"loss:fields"' in report.verdict.next_step
+    text = " ".join("\n".join(show_plan(report, Output())).split())
+    assert all(each in text for each in LOST)
+    with pytest.raises(RefusedError, match=r"the symbol B of Person\.suit becomes A"):
+        run(spec)
+
+
+def test_what_is_allowed_is_counted_and_converted(tmp_path: Path) -> None:
+    spec = _spec(tmp_path, allow=["loss:fields"])
+    report = plan(spec)
+    assert report.verdict.exit_code == 0
+    assert report.tried is not None
+    assert report.tried.losses_in_words == LOST
+    run(spec)
+    assert set(read_family(tmp_path / "new").values()) == {b"\0\0"}
+
+
+def test_a_function_is_given_all_and_so_loses_nothing_by_the_schema(tmp_path: Path) -> None:
+    def convert(record: StateRecord) -> StateRecord:
+        return replace(record, value={"full": record.value["name"], "suit": "A"})
+
+    report = plan(_spec(tmp_path, function=convert))
+    assert report.tried is not None
+    assert (report.tried.losses, report.verdict.exit_code) == ((), 0)
