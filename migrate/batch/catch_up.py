@@ -52,6 +52,7 @@ from migrate.model.store_partition import place_name
 from migrate.spec.spec import Spec
 from migrate.spec.ways import check_catch_up
 from migrate.stores.rocksdb.openings import open_pooled
+from migrate.stores.rocksdb.table_digests import Inode, inode, table_digests
 
 _RUN = "stateferry run SPEC"
 _AT_ONCE = 8
@@ -217,6 +218,7 @@ def _row(ledger: Ledger, tail: Tail) -> Row:
 def _lay_over(context: Context, executor: Executor, ledger: Ledger, plan: Plan) -> None:
     """Assemble the new stores with their tails, and compare what these have changed. Raises VerificationError."""
     before = Standing(context.home, ledger.rows)
+    verified = _verified_inodes(before)
     dead_letters = write_dead_letters(context.home, [*before.receipts, *before.every_tail])
     context.notify("dead-letters.written", folder=dead_letters)
     folders = assemble(context, plan, ledger, before.receipts)
@@ -229,16 +231,27 @@ def _lay_over(context: Context, executor: Executor, ledger: Ledger, plan: Plan) 
     subject = Subject(context, laid_over, databases, folders, standing.receipts, 0, standing.overlays)
     known = standing.verification
     total = known if known is not None and known.ok else Verification(mode="off")
+    tables = table_digests(folders, verified)
     results = [as_verified(each) for each in _counted_wrong(subject)]
     results += collected(executor, subject.overlay_tasks(), Verified, name=context.spec.name, stop=context.stop)
     found = Verification(mode="digest" if total.mode == "off" else total.mode, records=total.records)
     for each in results:
         found = with_result(found, each)
     if not found.ok or total.mode != "off":
-        record(context, ledger, found)
+        record(context, ledger, found, tables)
     if not found.ok:
         raise mismatch_error(found, hint=f"{_RUN} assembles the new stores again; the old ones are as they were")
     remove_superseded(context, ledger)
+
+
+def _verified_inodes(standing: Standing) -> dict[Inode, str]:
+    """The digests of the tables that were compared before, by what their links in the next assembly share with them."""
+    vouched = standing.tables or {}
+    found: dict[Inode, str] = {}
+    for partition, root in standing.assembled.items():
+        tables = ((root / name, digest) for name, digest in vouched.get(partition, {}).items())
+        found |= {inode(file): digest for file, digest in tables if file.is_file()}
+    return found
 
 
 def _counted_wrong(subject: Subject) -> Iterator[Mismatch]:

@@ -76,7 +76,7 @@ def run(spec: str, master: str, *, no_spark: bool, and_cutover: bool, **options:
     run_and_show(spec, master, on_spark=not no_spark, output=output, and_cutover=and_cutover, **options)
     if and_cutover:
         accepted = {name: options[name] for name in ("unverified", "accept_rejects")}
-        switch_and_show("cutover", spec, output, **accepted)
+        switch_and_show("cutover", spec, output, checksums=False, **accepted)  # it was verified just now
 
 
 @click.command()

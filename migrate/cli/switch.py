@@ -60,17 +60,20 @@ def switch_and_show(
 @unverified_option
 @accept_rejects_option
 @fence_option
+@click.option("--no-checksums", is_flag=True, help="Do not read the new stores' files again, where seconds count more.")
 @verb
-def cutover(spec: str, *, unverified: bool, accept_rejects: int | None, fence: bool) -> None:
+def cutover(spec: str, *, unverified: bool, accept_rejects: int | None, fence: bool, no_checksums: bool) -> None:
     """Put the verified new stores in place of the old ones, which are kept.
 
-    The application must be stopped. If the command is interrupted or killed, the same command finishes the switch.
+    The application must be stopped. The new stores' files are read, and compared with what was verified. If the command
+    is interrupted or killed, the same command finishes the switch.
 
     \b
     stateferry cutover migration.toml
     stateferry cutover migration.toml --accept-rejects 30
     """
     options = {"unverified": unverified, "accept_rejects": accept_rejects, "fence": fence}
+    options["checksums"] = not no_checksums
     switch_and_show("cutover", spec, current_output(), **options)
 
 

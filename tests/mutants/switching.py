@@ -6,6 +6,30 @@ from tests.mutants.mutant import Mutant
 
 SWITCHING: tuple[Mutant, ...] = (
     Mutant(
+        name="damage-since-the-verification-cut-over",
+        claim="I8",
+        definition="check_staged",
+        old="        if found.get(file) != digest:\n",
+        new="        if False:\n",
+        tests=("test_a_bit_that_flips_after_the_verification_keeps_the_store_from_going_live[full]",),
+    ),
+    Mutant(
+        name="damage-in-use-finalized",
+        claim="I8",
+        definition="check_in_use",
+        old="if found.get(file) != digest and",
+        new="if False and",
+        tests=("test_nothing_is_given_up_for_a_store_that_was_damaged_in_use",),
+    ),
+    Mutant(
+        name="owners-tables-not-read",
+        claim="I8",
+        definition="check_in_use",
+        old="            _scan(directory)\n",
+        new="            pass\n",
+        tests=("test_what_the_owner_has_written_since_is_read",),
+    ),
+    Mutant(
         name="tasks-look-out-of-use-after-a-switch",
         claim="I8",
         definition="sync_names",
@@ -120,8 +144,8 @@ SWITCHING: tuple[Mutant, ...] = (
     Mutant(
         name="verify-keeps-a-mismatch-to-itself",
         claim="switch",
-        definition="_compare",
-        old="        record(context, open_ledger(), found)\n",
+        definition="compare_and_record",
+        old="    record(context, open_ledger(), found, tables)\n",
         new="",
         tests=("test_what_verify_found_goes_to_the_ledger_and_holds_back",),
     ),

@@ -15,6 +15,14 @@ _AS_PLANNED = """\
 
 VERIFICATION: tuple[Mutant, ...] = (
     Mutant(
+        name="bytes-of-compared-ranges-not-looked-at",
+        claim="I4",
+        definition="_digests",
+        old=", subject.tables.get(partition.id)))",
+        new="))",
+        tests=("test_ranges_of_a_table_that_was_damaged_since_are_compared_again",),
+    ),
+    Mutant(
         name="planned-gap",
         claim="I3",
         definition="cut",

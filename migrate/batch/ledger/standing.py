@@ -22,6 +22,7 @@ from migrate.model.plan import Chunk, Plan, newest_plan
 from migrate.model.receipt import Receipt
 from migrate.model.reports import State
 from migrate.model.store_partition import StoreState
+from migrate.stores.rocksdb.table_digests import Tables
 
 _COMPARED = (Step.VERIFIED, Step.MISMATCH)
 _SWITCHED_TO_NEW = (Step.CUT_OVER, Step.FINALIZING, Step.FINALIZED)
@@ -204,6 +205,14 @@ class Standing:
             return False
         found = (row for row in self.rows if row.step is Step.VERIFIED and newest <= self._compared(row))
         return self.revision is None or (bool(newest) and any(row.verification.mode == "full" for row in found))
+
+    @property
+    def tables(self) -> Tables | None:
+        """The digests of the tables of the new stores that a comparison has found right; None: none were recorded."""
+        newest = {*self.newest.values()}
+        right = (row for row in reversed(self.rows) if row.step is Step.VERIFIED and newest <= self._compared(row))
+        row = next(right, None)
+        return None if row is None else row.facts.get("tables")
 
     @property
     def verification(self) -> Verification | None:

@@ -31,6 +31,7 @@ from migrate.model.plan import DatabasePlan, Plan
 from migrate.stores.batch import Batch
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, family_names, open_read_only
 from migrate.stores.rocksdb.openings import open_pooled
+from migrate.stores.rocksdb.table_digests import Tables, table_digests
 
 Mode = Literal["full", "digest"]
 _AS_IT_WAS = "nothing was published and the old store is as it was"
@@ -53,20 +54,39 @@ def verify(context: Context, executor: Executor, ledger: Ledger, stores: Assembl
     if mode == "off":
         return Verification(mode="off")
     so_far = standing.compared_so_far
-    found = compare(context, executor, stores, mode, so_far=so_far, open_ledger=lambda: ledger)
-    record(context, ledger, found)
+    found = compare_and_record(context, executor, stores, mode, so_far=so_far, open_ledger=lambda: ledger)
     hint = f"{after_replay(standing)}; {_AS_IT_WAS}" if is_revised else _KEEP
     if not found.ok:
         raise mismatch_error(found, hint=hint)
     return found
 
 
-def record(context: Context, ledger: Ledger, found: Verification) -> None:
-    """Commit the result for the stores that were assembled last, wherever they are now."""
+def compare_and_record(
+    context: Context,
+    executor: Executor,
+    stores: AssembledStores,
+    mode: Mode,
+    *,
+    so_far: Sequence[Row],
+    open_ledger: LedgerOpener,
+) -> Verification:
+    """Compare the new stores as `compare` does, and commit the result with the digests of the tables it is about.
+
+    The digests are from before: what is damaged later either differs from them or is compared.
+    """
+    tables = table_digests(stores.folders)
+    found = compare(context, executor, stores, mode, so_far=so_far, open_ledger=open_ledger, tables=tables)
+    record(context, open_ledger(), found, tables)
+    return found
+
+
+def record(context: Context, ledger: Ledger, found: Verification, tables: Tables) -> None:
+    """Commit the result for the stores that were assembled last, wherever they are now, and their tables' digests."""
     folders = Standing(context.home, ledger.rows).newest.values()
     detail: dict[str, object] = {
         "folders": sorted(str(folder.relative_to(context.home)) for folder in folders),
         "verification": found.model_dump(mode="json"),
+        "tables": tables,
     }
     ledger.commit(ledger.row(Step.VERIFIED if found.ok else Step.MISMATCH, detail=detail))
     context.notify("verify.committed", verification=found)
@@ -80,6 +100,7 @@ def compare(
     *,
     so_far: Sequence[Row],
     open_ledger: LedgerOpener,
+    tables: Tables,
 ) -> Verification:
     """Compare the new stores with what they should be according to the snapshot, regardless of the plan.
 
@@ -97,7 +118,7 @@ def compare(
     if total.ok:  # else the directories that the records belong to may not be there
         size = range_bytes(databases, executor.slots, context.spec.run.chunk_size)
         laid_over = databases_with_tails(plan, databases, stores.overlays)
-        subject = Subject(context, plan, laid_over, stores.folders, stores.receipts, size, stores.overlays)
+        subject = Subject(context, plan, laid_over, stores.folders, stores.receipts, size, stores.overlays, tables)
         total = _compare_records(subject, executor, total, EqualRanges(subject, open_ledger), so_far)
     return total.model_copy(update={"seconds": round(time.monotonic() - started, 3)})
 

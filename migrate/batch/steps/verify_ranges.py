@@ -128,7 +128,7 @@ def _digests(subject: Subject) -> Iterator[tuple[str, str]]:
     for partition in plan.store_partitions:
         new = plan.new_partition(partition).below(subject.folders[partition.id])
         files = _states(context.snapshots_of(plan, partition.id)), _states(new)
-        text = json.dumps((conversion, layout[partition.id], files))
+        text = json.dumps((conversion, layout[partition.id], files, subject.tables.get(partition.id)))
         yield partition.id, hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

@@ -20,7 +20,7 @@ from migrate.batch.log import logged
 from migrate.batch.run_lock import one_run_at_a_time
 from migrate.batch.status.next_step import next_step
 from migrate.batch.steps.damage import hinting_at_repair
-from migrate.batch.steps.verify import Mode, compare, mismatch_error, record
+from migrate.batch.steps.verify import Mode, compare_and_record, mismatch_error
 from migrate.batch.stop import Stop
 from migrate.errors import RefusedError, system_errors_explained
 from migrate.model.events import Listener, ignore
@@ -86,8 +86,7 @@ def _compare(
     open_ledger = cache(lambda: _open_ledger(context, plan, standing))
     with open_executor(context.spec) as executor, hinting_at_repair(context.home):
         so_far = standing.compared_so_far
-        found = compare(context, executor, stores, mode, so_far=so_far, open_ledger=open_ledger)
-        record(context, open_ledger(), found)
+        found = compare_and_record(context, executor, stores, mode, so_far=so_far, open_ledger=open_ledger)
         if not found.ok:
             way_out = _RERUN if standing.revision is None else after_replay(standing)
             raise mismatch_error(found, hint=_IN_USE if standing.is_in_use else way_out)

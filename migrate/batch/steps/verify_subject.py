@@ -22,6 +22,7 @@ from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.receipt import Receipt
 from migrate.stores.rocksdb.database import StoreContent, family_names
 from migrate.stores.rocksdb.layout import database_files
+from migrate.stores.rocksdb.table_digests import Tables
 
 LEAST_BYTES = 16 << 20
 """The smallest range that is worth a task of its own."""
@@ -47,6 +48,8 @@ class Subject:
     """About how many bytes of the old stores one task reads."""
     overlays: Mapping[str, Path] = field(default_factory=dict)
     """By store partition, the folder of what its tails have changed."""
+    tables: Tables = field(default_factory=dict)
+    """The digests of the new tables, from before any record of them was compared."""
 
     def snapshots_of(self, database: DatabasePlan) -> dict[str, Path]:
         """The snapshots of the RocksDB directories of its store partition, by name."""

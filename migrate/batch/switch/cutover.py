@@ -9,6 +9,7 @@ from migrate.batch.changelog.broker.connect import half_done
 from migrate.batch.ledger.gates import Acceptance
 from migrate.batch.switch.at_cutover import check_nobody_is_at_work
 from migrate.batch.switch.begin import start_journal, verified_stores
+from migrate.batch.switch.checksums import check_staged
 from migrate.batch.switch.migration import (
     Migration,
     check_in_place,
@@ -32,6 +33,7 @@ def cutover(
     unverified: bool = False,
     accept_rejects: int | None = None,
     fence: bool = False,
+    checksums: bool = True,
     on_event: Listener = ignore,
 ) -> SwitchReport:
     """Exchange the old stores for the verified new ones, or finish a cut-over that was killed.
@@ -45,11 +47,12 @@ def cutover(
         unverified: accept new stores that were not verified.
         accept_rejects: accept new stores that lack up to this many records, which could not be converted.
         fence: end the transactions that dead instances of the application on this host left open.
+        checksums: read the tables of the new stores, and compare them with what was verified.
         on_event: called with each `Event`, before the work goes on.
 
     Raises:
         SpecError: the migration publishes a new directory instead ([target] path).
-        RefusedError: the new stores are not complete or not verified, or a process has a store open.
+        RefusedError: the new stores are not complete, not verified or damaged since, or a process has a store open.
         VerificationError: a verification found the new stores wrong.
         RejectedError: the new stores lack records.
         ChangelogFailedError: the broker was lost in the middle; the same command goes on.
@@ -63,17 +66,23 @@ def cutover(
         if step is Step.ROLLING_BACK:
             raise RefusedError("a rollback is half done", hint="finish it first: stateferry rollback SPEC")
         acceptance = Acceptance(unverified, accept_rejects)
-        journal = _resume(migration) if step is Step.CUTTING_OVER else _start(migration, acceptance, fence=fence)
+        journal = (
+            _resume(migration)
+            if step is Step.CUTTING_OVER
+            else _start(migration, acceptance, fence=fence, checksums=checksums)
+        )
         return switch_report(migration, journal, Step.CUT_OVER)
 
 
-def _start(migration: Migration, acceptance: Acceptance, *, fence: bool) -> Journal:
+def _start(migration: Migration, acceptance: Acceptance, *, fence: bool, checksums: bool) -> Journal:
     stores = verified_stores(migration, acceptance)
     with migration.locking(stores.plan.store_partitions, stores.staged.values()) as check_unopened:
         migration.notify("cutover.started")
         journal = start_journal(migration, stores, fence=fence)
         if journal.broker is not None:
             migration.notify("cutover.asked")
+        if checksums:
+            check_staged(migration, stores.staged)
         migration.notify("cutover.checked")
         migration.record(Step.CUTTING_OVER, journal)
         migration.notify("cutover.intended")

@@ -22,6 +22,7 @@ from migrate.batch.home import (
 )
 from migrate.batch.ledger.gates import signed_off
 from migrate.batch.preflight.places import check_home
+from migrate.batch.switch.checksums import check_in_use
 from migrate.batch.switch.migration import Migration, open_migration, switch_report
 from migrate.batch.switch.places import is_seen
 from migrate.errors import RefusedError, system_errors_explained
@@ -60,7 +61,8 @@ def finalize(
         on_event: called with each `Event`, before the work goes on.
 
     Raises:
-        RefusedError: the switch is not done yet, or no new store is found; or there is no topic to remove.
+        RefusedError: the switch is not done yet, or no new store is found, or one is damaged; or there is no topic to
+            remove.
         VerificationError: a verification found the new stores wrong.
         ChangelogFailedError: the broker was lost in the middle; the same command goes on.
     """
@@ -84,6 +86,8 @@ def finalize(
             migration.check_not_refuted("nothing is given up without --accept-mismatch")
         if delete_topic:
             _check_old_topics(migration)
+        if step is not Step.FINALIZING:  # else the way back is closed already
+            check_in_use(migration)
         migration.notify("finalize.started")
         migration.record(Step.FINALIZING, journal)
         migration.notify("finalize.intended")
