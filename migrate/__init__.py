@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from migrate.errors import ConversionError as ConversionError
     from migrate.errors import CorruptionError as CorruptionError
     from migrate.errors import DamagedLedgerError as DamagedLedgerError
+    from migrate.errors import DroppedError as DroppedError
     from migrate.errors import ExitCode as ExitCode
     from migrate.errors import FencedError as FencedError
     from migrate.errors import IllegalTransitionError as IllegalTransitionError
@@ -92,6 +93,7 @@ if TYPE_CHECKING:
     from migrate.model.comparison import Verification as Verification
     from migrate.model.events import Event as Event
     from migrate.model.preview import RejectReason as RejectReason
+    from migrate.model.preview import Shown as Shown
     from migrate.model.reports import AbandonReport as AbandonReport
     from migrate.model.reports import Behind as Behind
     from migrate.model.reports import CatchUpReport as CatchUpReport
@@ -207,15 +209,15 @@ _HOMES = {
     "migrate.dual.opening": "open_store",
     "migrate.dual.typed_store": "TypedRecords TypedStore",
     "migrate.errors": (
-        "BrokerError ChangelogFailedError ChunkFailedError ConversionError CorruptionError DamagedLedgerError ExitCode "
-        "FencedError IllegalTransitionError InterruptedMigrationError InvalidStateStoreError "
+        "BrokerError ChangelogFailedError ChunkFailedError ConversionError CorruptionError DamagedLedgerError "
+        "DroppedError ExitCode FencedError IllegalTransitionError InterruptedMigrationError InvalidStateStoreError "
         "InvalidStateStorePartitionError MigrationError MissingPackageError RefusedError RegistryError RejectedError "
         "SourceChangedError SpecError StateStoreMigratedError StoreClosedError StoreCorruptedError StoreError "
         "StoreFailedError StoreLockedError StoreNotReadyError UnknownStateStoreError VerificationError"
     ),
     "migrate.model.comparison": "Totals Verification",
     "migrate.model.events": "Event",
-    "migrate.model.preview": "RejectReason",
+    "migrate.model.preview": "RejectReason Shown",
     "migrate.model.reports": (
         "AbandonReport Behind CatchUpReport ChangelogReport Column Concern RejectsReport RunReport SetBack "
         "SnapshotReport StatusReport SwitchReport TailReport Throughput Verifying VerifyReport"

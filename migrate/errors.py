@@ -12,6 +12,7 @@ MigrationError
  │    └── BrokerError                   a Kafka broker cannot be reached, or refuses a request
  ├── ChunkFailedError (3)           a chunk cannot be rewritten
  │    ├── RejectedError                 more records than allowed cannot be converted
+ │    ├── DroppedError                  the function drops more records than allowed
  │    ├── CorruptionError               a scan that ended early, or a damaged block
  │    └── ChangelogFailedError          a changelog cannot be written, or read to its end
  ├── VerificationError (4)          the new store differs from the converted old one
@@ -125,6 +126,10 @@ class ChunkFailedError(MigrationError):
 
 class RejectedError(ChunkFailedError):
     """More records than `on_reject` and its caps allow cannot be converted."""
+
+
+class DroppedError(ChunkFailedError):
+    """The function drops more records than the spec allows."""
 
 
 class CorruptionError(ChunkFailedError):

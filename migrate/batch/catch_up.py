@@ -35,7 +35,7 @@ from migrate.batch.status.catch_up_report import Application, AtBroker, catch_up
 from migrate.batch.steps.assemble import assemble, by_place
 from migrate.batch.steps.damage import hinting_at_repair, without_damaged_tails
 from migrate.batch.steps.reconcile import remove_superseded
-from migrate.batch.steps.rewrite import check_rejects
+from migrate.batch.steps.rewrite import check_left_out
 from migrate.batch.steps.verify import mismatch_error, record, with_result
 from migrate.batch.steps.verify_subject import Subject
 from migrate.batch.stop import Stop
@@ -86,6 +86,7 @@ def catch_up(
         ChangelogFailedError: a changelog cannot be read or written to its end.
         ChunkFailedError: the conversion cannot be applied to keys alone.
         RejectedError: more records than allowed cannot be converted.
+        DroppedError: the function drops more records than the spec allows.
         VerificationError: a new store, or its changelog, does not hold what was written.
         InterruptedMigrationError: `stop` was requested.
     """
@@ -203,7 +204,7 @@ def _take_tails(context: Context, executor: Executor, ledger: Ledger, tasks: Seq
     context.stop.check()
     if found:
         rows = [_row(ledger, tail) for tail in found]
-        check_rejects(context, Standing(context.home, (*ledger.rows, *rows)).totals)
+        check_left_out(context, Standing(context.home, (*ledger.rows, *rows)).totals)
         ledger.commit(*rows)
         context.notify("tail.committed", tails=found)
     return tuple(found)
@@ -234,7 +235,8 @@ def _lay_over(context: Context, executor: Executor, ledger: Ledger, plan: Plan) 
     tables = table_digests(folders, verified)
     results = [as_verified(each) for each in _counted_wrong(subject)]
     results += collected(executor, subject.overlay_tasks(), Verified, name=context.spec.name, stop=context.stop)
-    found = Verification(mode="digest" if total.mode == "off" else total.mode, records=total.records)
+    mode = "digest" if total.mode == "off" else total.mode
+    found = Verification(mode=mode, records=total.records, dropped=total.dropped)
     for each in results:
         found = with_result(found, each)
     if not found.ok or total.mode != "off":

@@ -212,5 +212,6 @@ class RunLog:
 
 def _outcome(found: Verification) -> str:
     if found.ok:
-        return f"{plural(found.records, 'record')} equal"
+        dropped = f", {found.dropped:,} dropped by the function" if found.dropped else ""
+        return f"{plural(found.records, 'record')} equal{dropped}"
     return f"{found.missing:,} keys missing, {found.differing:,} differing, {found.extra:,} extra"

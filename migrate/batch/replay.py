@@ -1,4 +1,4 @@
-"""`replay`: a changed function takes over, and the chunks with rejected records are rewritten by it."""
+"""`replay`: a changed function takes over, and rewrites the chunks that lack rejected or dropped records."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def replay(
     on_event: Listener = ignore,
     changelog_ends: ChangelogEnds | None = None,
 ) -> RunReport:
-    """Go on with a migration whose function was fixed: rewrite the chunks with rejected records, and those missing.
+    """Go on with a migration whose function was fixed: rewrite the chunks that lack records, and those missing.
 
     The changed function is registered in the ledger as a revision of the conversion. The other chunks stay as they
     are, and everything is verified in full, whatever `[run] verify` says.
@@ -58,6 +58,7 @@ def replay(
         RefusedError: more than the function has changed, there is nothing to replay, or the new stores are in use.
         ChunkFailedError: a chunk cannot be rewritten.
         RejectedError: more records than allowed cannot be converted.
+        DroppedError: the function drops more records than the spec allows.
         VerificationError: the function converts other records differently too; nothing was published.
         InterruptedMigrationError: the time budget is used up.
     """

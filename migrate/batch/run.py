@@ -48,6 +48,7 @@ from migrate.model.events import Listener, ignore
 from migrate.model.plan import Plan
 from migrate.model.receipt import Receipt
 from migrate.model.reports import RunReport
+from migrate.spec.allowed import CHANGELOG, DROP, KEY_CHANGE, UNCLEAN_SOURCE
 from migrate.spec.function.names import name_warnings
 from migrate.spec.loading import parse_spec
 from migrate.spec.spec import Spec
@@ -84,6 +85,7 @@ def run(
         RefusedError: a check found that the run must not start; the stores were not touched.
         ChunkFailedError: a chunk cannot be rewritten.
         RejectedError: more records than allowed cannot be converted.
+        DroppedError: the function drops more records than the spec allows.
         VerificationError: a new store differs from the converted old one, or its changelog from it; nothing was
             published.
         ChangelogFailedError: a changelog cannot be written, or read back.
@@ -220,6 +222,7 @@ def migrate_store(
     source: str,
     target: str,
     convert: Function | None = None,
+    may_drop: bool = False,
     on_event: Listener = ignore,
 ) -> RunReport:
     """Migrate one RocksDB directory into a new one, in this process, and verify it. No spec, no Spark.
@@ -233,6 +236,7 @@ def migrate_store(
         source: the format id of the old store, such as "kafka-streams.key-value".
         target: the format id of the new store.
         convert: called with each record; it returns the converted one, or None to drop it, and must be pure.
+        may_drop: whether `convert` may drop records, which is an error otherwise: a function may lack its `return`.
         on_event: called with each `Event`, before the work goes on.
 
     Raises:
@@ -240,6 +244,7 @@ def migrate_store(
         RefusedError: a check found that the migration must not start; the stores were not touched.
         ChunkFailedError: the store cannot be rewritten.
         RejectedError: a record cannot be converted.
+        DroppedError: `convert` returned None, and `may_drop` is not set.
         VerificationError: the new store differs from the converted old one.
     """
     new = Path(new_path).absolute()
@@ -252,7 +257,7 @@ def migrate_store(
             "target": {"format": target, "path": str(new)},
             "conversion": {
                 "function": convert,
-                "allow": ["changelog", "key-change", "unclean-source", *_lost_timestamps(source, target)],
+                "allow": _allowed_by_code(source, target, may_drop=may_drop),
             },
         },
         base_dir=Path.cwd(),
@@ -263,10 +268,11 @@ def migrate_store(
     return report
 
 
-def _lost_timestamps(source: str, target: str) -> tuple[str, ...]:
-    """The allowance for timestamps that the formats lose; one that the function gives must have its place."""
+def _allowed_by_code(source: str, target: str, *, may_drop: bool) -> list[str]:
+    """Timestamps may be lost by the formats alone: one that the function gives must have its place."""
     losses = Conversion(known_format(source), known_format(target)).losses
-    return tuple(loss for loss in losses if loss == "loss:timestamp")
+    lost = [loss for loss in losses if loss == "loss:timestamp"]
+    return [CHANGELOG, KEY_CHANGE, UNCLEAN_SOURCE, *lost, *([DROP] if may_drop else [])]
 
 
 @contextmanager

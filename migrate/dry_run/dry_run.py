@@ -116,7 +116,7 @@ class _DryRun:
                 self._checks += [*reader.failures, *observe(self._function_checks())]
                 found = reader.inventory()
                 tried = reader.conversion(found)
-                self._checks += conversion_checks(self._spec, tried, found.records, reader.rejects)
+                self._checks += conversion_checks(self._spec, tried, found.records, reader.rejects, reader.dropped)
                 inputs = self._retry(partial(self._cost_inputs, reader, found))
             self._checks += not_run("needs a JVM: stateferry doctor SPEC")
         return self._put_together(finished, found, tried, inputs, [] if reader is None else reader.logged_times)

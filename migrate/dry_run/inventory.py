@@ -32,6 +32,7 @@ class Tally:
     """The numbers of one reading of the old stores. Of a sample, each share is multiplied to all records."""
 
     rejects: float = 0.0
+    dropped: float = 0.0
     shadowed: float = 0.0
     """Records of an unfinished upgrade whose keys were written again since."""
     expired: float = 0.0

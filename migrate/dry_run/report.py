@@ -157,7 +157,11 @@ class SampleConversion(Value):
     converted: int
     rejected: int
     dropped: int
-    """Records that the function dropped, and former values where the new store holds the latest one only."""
+    """Values that the function dropped: records, and former values of keys of a versioned store."""
+    dropped_keys: tuple[Shown, ...] = ()
+    """The first keys of those, at most three."""
+    not_carried: int = 0
+    """Records that the new format does not carry: former values, and keys of the owning system's own."""
     expired: int = 0
     """Records older than the new store's retention; not part of `records`."""
     unchanged: int

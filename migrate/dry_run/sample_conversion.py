@@ -23,6 +23,7 @@ from migrate.dry_run.report import BeforeAfter, FormatHint, Inventory, SampleCon
 from migrate.dry_run.sizes import RecordSizes
 from migrate.engine.changelog import logged_times
 from migrate.engine.converter import Converter
+from migrate.engine.left_out import LeftOut
 from migrate.engine.pump import pump
 from migrate.engine.rejects import CountRejects, RejectsByReason
 from migrate.kafka.partitioners import elsewhere
@@ -45,7 +46,7 @@ class ConversionCounts:
     def __init__(self, conversion: Conversion) -> None:
         self.records = 0
         self.converted = 0
-        self.dropped = 0
+        self.left_out = LeftOut()
         self.expired = 0
         """Records older than the new store's retention, which are not part of `records`."""
         self.unchanged = 0
@@ -124,14 +125,15 @@ class SampleConverter(ConversionCounts):
     ) -> Iterator[tuple[Entry, Entry]]:
         for key, value, time_ms in zip(batch.keys, batch.values, times, strict=True):
             try:
-                converted = convert_sample(self.conversion, key, value, time_ms)
+                converted, dropped = convert_sample(self.conversion, key, value, time_ms)
             except EntryError as error:
                 self.decoded += self._decodes(key, value)
                 self.rejects.add(mapping.source, key, value, str(error), error.place)
                 continue
             self.decoded += 1
+            if dropped or converted is None:
+                self.left_out.add(key, dropped, is_written=converted is not None)
             if converted is None:
-                self.dropped += 1
                 continue
             self.unchanged += converted == (key, value)
             if self.conversion.lost_fields:
@@ -237,13 +239,13 @@ class FullScan(ConversionCounts):
                 count(batch)
                 self.expired += len(batch)
         else:
-            converter = make_converter(self.conversion, records.known_times, self.rejects, mapping.source)
+            how = (self.rejects, mapping.source)
+            converter = make_converter(self.conversion, records.known_times, *how, left_out=self.left_out)
             if (look_up := converter.times) is not None:
                 converter.times = lambda keys: self._see_times(look_up(keys))
             pumped = pump(records.batches(mapping), converter, lambda: self, count)
             self.records += pumped.scanned.records
             self.converted += pumped.written.records
-            self.dropped += converter.dropped
         self._source_batch = Batch([], [])
 
     def write(self, batch: Batch) -> None:
@@ -282,7 +284,9 @@ def conversion_results(
         sampled=sample.records,
         converted=counts.converted,
         rejected=counts.rejects.count,
-        dropped=counts.dropped,
+        dropped=counts.left_out.dropped,
+        dropped_keys=counts.left_out.first_keys,
+        not_carried=counts.left_out.not_carried,
         expired=counts.expired,
         unchanged=counts.unchanged,
         rejects=counts.rejects.reasons,

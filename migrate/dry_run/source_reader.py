@@ -123,6 +123,11 @@ class SourceReader:
         """Rejects among all records."""
         return self._tally.rejects
 
+    @property
+    def dropped(self) -> float:
+        """Values that the function drops of all records."""
+        return self._tally.dropped
+
     def _seconds_for_all(self) -> float:
         """The time to convert all records: to write them, as the measured piece was, takes longer."""
         measured, places = self.measured, [place for plan in self._databases for place in places_of(plan)]
@@ -181,6 +186,7 @@ class SourceReader:
                     self._convert_all(scan, tally, plan, records, count)
         except _TakesTooLongError:
             self._add_rejects(scan)
+            self._add_dropped(scan)
         else:
             self._full, self._tally = scan, tally
 
@@ -190,6 +196,13 @@ class SourceReader:
             self._sample.rejects = scan.rejects
             self._sample.records += missed
             self._tally.rejects = max(self._tally.rejects, scan.rejects.count)
+
+    def _add_dropped(self, scan: FullScan) -> None:
+        """As for rejects: one dropped record can stop a run."""
+        if (missed := scan.left_out.dropped - self._sample.left_out.dropped) > 0:
+            self._sample.left_out = scan.left_out
+            self._sample.records += missed
+            self._tally.dropped = max(self._tally.dropped, scan.left_out.dropped)
 
     @contextmanager
     def _failing(self, plan: DatabasePlan, tally: Tally) -> Iterator[None]:
@@ -246,6 +259,7 @@ class SourceReader:
         sample = read_sample(database, family, size, on_columns) if run is None else run.sample(database, family, size)
         times = None if run is None else run.column()
         rejected, expired, shadowed = counts.rejects.count, counts.expired, records.shadowed
+        dropped = counts.left_out.dropped
         counts.begin(plan.store_partition, self._key_places.get(plan.store_partition))
         for batch in records.sampled(number, mapping, family, sample.batches):
             if plan.is_kept:
@@ -261,6 +275,7 @@ class SourceReader:
             known = next(each.records for each in found.families if each.name == family)
             factor = max(1.0, known / max(1, records.seen[number, family]))
         tally.rejects += (counts.rejects.count - rejected) * factor
+        tally.dropped += (counts.left_out.dropped - dropped) * factor
         tally.expired += (counts.expired - expired) * factor
         tally.shadowed += (records.shadowed - shadowed) * factor
 
@@ -270,7 +285,7 @@ class SourceReader:
         key_place = self._key_places.get(plan.store_partition)
         for mapping in plan.mappings:
             scan.take(records, plan, mapping, on_progress, key_place)
-        tally.rejects, tally.expired = scan.rejects.count, scan.expired
+        tally.rejects, tally.expired, tally.dropped = scan.rejects.count, scan.expired, scan.left_out.dropped
         tally.shadowed += records.shadowed
         places = places_of(plan)
         for (number, family), count in records.read.items():

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from formats.conversion import BELONGS_ELSEWHERE
 from formats.wide_columns import NOT_A_PAIR
 from migrate.batch.preflight.check import CheckReport, Outcome, failed
 from migrate.dry_run.report import SampleConversion, Verdict
+from migrate.engine.left_out import WAY_TO_ALLOW, dropped_in_words
 from migrate.engine.rejects import way_to_fix
 from migrate.errors import ChunkFailedError, ExitCode, MigrationError, RefusedError
 from migrate.model.preview import shown_key
@@ -15,14 +16,20 @@ from migrate.model.units import plural
 from migrate.spec.spec import Spec
 from migrate.stores.rocksdb.scan import COLUMNS_HINT
 
+_MANY = 100
+"""Of so many sampled records some must be kept."""
 
-def conversion_checks(spec: Spec, tried: SampleConversion, records: int, rejects: float) -> tuple[CheckReport, ...]:
-    """The checks of the sample conversion: paths, rejects, partitions, key order, format.
 
-    `records`: of the old store; `rejects`: the number expected among them.
+def conversion_checks(
+    spec: Spec, tried: SampleConversion, records: int, rejects: float, dropped: float
+) -> tuple[CheckReport, ...]:
+    """The checks of the sample conversion: paths, rejects, dropped records, partitions, key order, format.
+
+    `records`: of the old store; `rejects`, `dropped`: the numbers expected among them.
     """
     counted = _rejects(spec, tried, records, rejects)
-    return (_paths(tried), counted, _partitions(tried, counted), _order(tried), _format(tried))
+    left_out = (counted, *_dropped(spec, tried, records, dropped), _partitions(tried, counted))
+    return (_paths(tried), *left_out, _order(tried), _format(tried))
 
 
 def make_verdict(
@@ -48,8 +55,13 @@ def _limits(tried: SampleConversion | None) -> str:
     """What the verdict is based on: all records, or a sample, which may miss a record that fails a run."""
     if tried is None or (tried.is_full and not tried.records):
         return ""
+    kept = f"{tried.converted:,} were converted, {tried.dropped:,} dropped by the function" if tried.dropped else ""
     if not tried.is_full:
-        return f", as far as a sample of {plural(tried.records, 'record')} shows (--full converts all records)"
+        sample = f", as far as a sample of {plural(tried.records, 'record')} shows"
+        return f"{sample}{f', of which {kept}' if kept else ''} (--full converts all records)"
+    if kept:
+        rejected = f", and {tried.rejected:,} cannot be converted" if tried.rejected else ""
+        return f"; of all {tried.records:,} records {kept}{rejected}"
     if tried.rejected:
         return f"; all {tried.records:,} records were read, and {tried.rejected:,} of them cannot be converted"
     return f"; all {tried.records:,} records were converted" if tried.records > 1 else "; the one record was converted"
@@ -112,6 +124,27 @@ def _partitions(tried: SampleConversion, rejects: CheckReport) -> CheckReport:
     if rejects.outcome == "failed":
         return failed(name, claim, RefusedError(f"{message}, and a run rejects them", hint=fix))
     return CheckReport(name=name, claim=claim, outcome="warning", detail=f"{message}, and will be missing", fix=fix)
+
+
+def _dropped(spec: Spec, tried: SampleConversion, records: int, expected: float) -> Iterator[CheckReport]:
+    """What the function drops; nothing where there is none. `expected`: among `records`, all of the old store."""
+    if spec.conversion.function is None:
+        return
+    name, claim = "conversion.dropped", "the function drops no more records than the spec allows"
+    detail = dropped_in_words(tried.dropped, tried.converted, tried.dropped_keys) if tried.dropped else "none"
+    is_nothing_kept = tried.dropped and not tried.converted and tried.records >= _MANY
+    if is_nothing_kept and spec.run.max_dropped_share != 1:
+        fix = "does the function lack a return? if the new store is meant to be empty: [run] max_dropped_share = 1"
+        yield failed(name, claim, RefusedError(f"nothing is kept: {detail}", hint=fix))
+        return
+    whole = max(records, tried.records)
+    excess = spec.dropped_too_many(max(tried.dropped, round(expected)), whole)
+    if excess:
+        of_all = "" if tried.is_full else f", about {expected:,.0f} in the whole store"
+        fix = f"does the function lack a return? {WAY_TO_ALLOW}"
+        yield failed(name, claim, RefusedError(f"{detail}{of_all}; {excess}", hint=fix))
+        return
+    yield CheckReport(name=name, claim=claim, outcome="warning" if tried.dropped else "ok", detail=detail)
 
 
 def _has_cap(spec: Spec) -> bool:

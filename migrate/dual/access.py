@@ -64,6 +64,8 @@ class Progress:
     moved_by_converge: int = 0
     rejected: int = 0
     """Old records that the sweep found and could not convert."""
+    dropped: int = 0
+    """Old records that `convert` dropped, with `may_drop`: they are in neither store any more."""
 
 
 class DualAccess:
@@ -95,7 +97,7 @@ class DualAccess:
             on_migrated=self._on_migrated,
         )
         self._left = opened.pair.old.estimated_records if opened.cursor is None else opened.cursor.left
-        self._by_read = self._by_write = self._by_delete = self._by_converge = 0
+        self._by_read = self._by_write = self._by_delete = self._by_converge = self._dropped = 0
         self._next_check = 0.0
         self._is_in_hook = False
         self._saved_at = monotonic()
@@ -112,6 +114,7 @@ class DualAccess:
             moved_by_delete=self._by_delete,
             moved_by_converge=self._by_converge,
             rejected=len(self.sweep.rejects),
+            dropped=self._dropped + self.sweep.dropped,
         )
 
     def old_value(self, key: bytes) -> bytes | None:
@@ -137,7 +140,7 @@ class DualAccess:
         value = None if old_key is None else self.pair.old.get(old_key)
         if old_key is None or value is None:
             return None
-        record = self._conversion.one(old_key, value)
+        record, dropped = self._conversion.one_counting(old_key, value)
         if record is not None and record[0] != key:
             return None
         new_value = None if record is None else record[1]
@@ -145,6 +148,7 @@ class DualAccess:
             self._on_migrated(key, value, new_value)
         self.pair.put_moved(key, old_key, new_value)
         self._by_read += 1
+        self._dropped += dropped
         self._count_deleted([old_key], 1)
         return new_value
 

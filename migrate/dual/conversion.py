@@ -33,6 +33,8 @@ class Converted:
     values: list[bytes]
     failed: dict[bytes, str] = field(default_factory=dict)
     """Reasons by old key."""
+    dropped: dict[bytes, int] = field(default_factory=dict)
+    """The number of values that the function dropped of each old record, where it may."""
 
     def head(self, count: int) -> Converted:
         """The first `count` records."""
@@ -53,9 +55,11 @@ def hub_conversion(source: Format, target: Format, function: Function | None) ->
 class LazyConversion:
     """A conversion that can be reversed for keys: the old key of every new one is known."""
 
-    def __init__(self, conversion: Conversion, old_key: KeyFunction | None = None) -> None:
-        """`old_key`: from a new key to the old one, for functions that change keys."""
+    def __init__(self, conversion: Conversion, old_key: KeyFunction | None = None, *, may_drop: bool = True) -> None:
+        """`old_key`: from a new key to the old one, for functions that change keys. `may_drop`: else a record that the
+        function drops is one that cannot be converted."""
         self._conversion = conversion
+        self._may_drop = may_drop
         self._program = conversion.program
         back = Conversion(conversion.target, conversion.source).program
         self._back: tuple[Operation, ...] = IDENTITY if back is None else back.key
@@ -86,10 +90,14 @@ class LazyConversion:
             ) from error
 
     def one(self, old_key: bytes, old_value: bytes) -> tuple[bytes, bytes] | None:
-        """The converted (key, value); None: the function drops the record. Raises ConversionError."""
+        """The converted (key, value); None: the function drops the record, and may. Raises ConversionError."""
+        return self.one_counting(old_key, old_value)[0]
+
+    def one_counting(self, old_key: bytes, old_value: bytes) -> tuple[Record | None, int]:
+        """As `one`, with the number of values that the function drops."""
         if self._value_column is not None and type(old_value) is not WideColumns:
             try:
-                return old_key, self._value_column([old_value])[0]
+                return (old_key, self._value_column([old_value])[0]), 0
             except BailOutError:
                 pass  # the reference path knows the reason
         try:
@@ -118,10 +126,12 @@ class LazyConversion:
         converted = Converted([], [], [], [])
         for old_key, old_value in zip(batch.keys, batch.values, strict=True):
             try:
-                record = self._reference(old_key, old_value)
+                record, dropped = self._reference(old_key, old_value)
             except EntryError as error:
                 converted.failed[old_key] = str(error)
                 continue
+            if dropped:
+                converted.dropped[old_key] = dropped
             if record is not None:
                 converted.old_keys.append(old_key)
                 converted.old_values.append(old_value)
@@ -141,15 +151,17 @@ class LazyConversion:
                 hint="two stores that are ordered differently cannot be read as one: use the batch migration",
             )
 
-    def _reference(self, old_key: bytes, old_value: bytes) -> tuple[bytes, bytes] | None:
+    def _reference(self, old_key: bytes, old_value: bytes) -> tuple[Record | None, int]:
         """Convert one record without compiled code. Raises EntryError."""
-        record = self._conversion.convert(old_key, old_value)
+        record, dropped = self._conversion.convert_counting(old_key, old_value)
+        if dropped and not self._may_drop:
+            raise EntryError("the function drops it (it returns None): if that is meant, may_drop=True allows it")
         if record is not None and self._way_back(record[0]) != old_key:
             raise EntryError(
                 f"it became the key {show_key(record[0])}, whose old key is another one: "
                 "keep keys as they are, or give old_key=, the function from a new key to the old one"
             )
-        return record
+        return record, dropped
 
     def _way_back(self, key: bytes) -> bytes | None:
         """Raises FunctionError where the caller's `old_key` fails."""

@@ -50,6 +50,7 @@ class DualReadStore(RocksStore):
         migrate_on_read: bool | None = None,
         on_migrated: OnMigrated | None = None,
         on_reject: str = "raise",
+        may_drop: bool = False,
         on_foreign_writes: str = "refuse",
         wal: bool = True,
         old_key: KeyFunction | None = None,
@@ -65,12 +66,14 @@ class DualReadStore(RocksStore):
             source: the format id of the old store, such as "kafka-streams.key-value".
             target: the format id of the new store.
             old_path: the RocksDB directory of the old store, if it is not `path`.
-            convert: from an old record to the new one, or None to drop it; it must be pure.
+            convert: from an old record to the new one, or, with `may_drop`, None to drop it; it must be pure.
             changelog: the name of the changelog that the owner writes for this store, if it does.
             sync: every acknowledged write is durable; otherwise a power cut can take it back to the last `flush`.
             migrate_on_read: a read moves the record; None: unless there is a changelog, which would miss the move.
             on_migrated: called with (key, old value, new value) before the old copy goes, which stays if it raises.
             on_reject: "raise", or "quarantine": `converge` leaves what it cannot convert in the old store.
+            may_drop: whether `convert` may drop records; else one for which it returns None cannot be converted, which
+                `on_reject` is about.
             on_foreign_writes: if another program replaced the old store or wrote to it: "refuse", or "old-wins" or
                 "new-wins", which state whose record stays.
             wal: False if a changelog restores what was not flushed; needs `changelog`.
@@ -87,7 +90,7 @@ class DualReadStore(RocksStore):
         """
         old, new = (known_format(source), source_family), (known_format(target), target_family)
         places = find_places(Path(path), None if old_path is None else Path(old_path), old, new)
-        conversion = LazyConversion(hub_conversion(places.source, places.target, convert), old_key)
+        conversion = LazyConversion(hub_conversion(places.source, places.target, convert), old_key, may_drop=may_drop)
         migrates_on_read = not changelog if migrate_on_read is None else migrate_on_read
         policy = Policy(migrates_on_read, on_reject, on_migrated, on_foreign_writes)
         durability = Durability(sync=sync, wal=wal, has_changelog=bool(changelog))

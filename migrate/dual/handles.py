@@ -34,6 +34,7 @@ class DualReadArguments(TypedDict, total=False):
     migrate_on_read: bool | None
     on_migrated: OnMigrated | None
     on_reject: str
+    may_drop: bool
     on_foreign_writes: str
     wal: bool
     old_key: KeyFunction | None

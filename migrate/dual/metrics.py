@@ -29,7 +29,7 @@ class StoreMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """The metrics of all stores, without waiting for a lock or reading a record."""
-        left, converged, state, moved, rejected = families = _families()
+        left, converged, state, moved, rejected, dropped = families = _families()
         for name, store in list(self._stores.items()):
             progress = store.progress
             left.add_metric([name], progress.old_keys_left)
@@ -38,11 +38,17 @@ class StoreMetrics(Collector):
             for by in ("read", "write", "delete", "converge"):
                 moved.add_metric([name, by], getattr(progress, f"moved_by_{by}"))
             rejected.add_metric([name], progress.rejected)
+            dropped.add_metric([name], progress.dropped)
         yield from families
 
 
 def _families() -> tuple[
-    GaugeMetricFamily, GaugeMetricFamily, StateSetMetricFamily, CounterMetricFamily, GaugeMetricFamily
+    GaugeMetricFamily,
+    GaugeMetricFamily,
+    StateSetMetricFamily,
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    CounterMetricFamily,
 ]:
     label = ["store"]
     return (
@@ -53,6 +59,11 @@ def _families() -> tuple[
             "stateferry_store_moved", "Old records moved since the store was opened, by what.", labels=["store", "by"]
         ),
         GaugeMetricFamily("stateferry_store_rejected", "Old records that the sweep could not convert.", labels=label),
+        CounterMetricFamily(
+            "stateferry_store_dropped",
+            "Old records dropped by the function since the opening.",
+            labels=label,
+        ),
     )
 
 

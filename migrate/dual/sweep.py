@@ -55,6 +55,8 @@ class Sweep:
         """Reasons by old key."""
         self.has_ended = False
         self.moved = 0
+        self.dropped = 0
+        """Values that the function dropped, of records that are gone."""
 
     @property
     def low_water(self) -> bytes | None:
@@ -95,6 +97,7 @@ class Sweep:
         self._conversion.check_order(converted.keys)
         for old_key in [key for key in converted.failed if self._is_settled(key)]:
             del converted.failed[old_key]
+        dropped = {key: count for key, count in converted.dropped.items() if not self._is_settled(key)}
         failure: Exception | None = None
         end = batch.keys[-1] + b"\0"
         if converted.failed and not self._quarantines:
@@ -113,6 +116,7 @@ class Sweep:
         self.rejects |= failed
         self.next_key = end
         self.moved += len(todo.keys)
+        self.dropped += sum(count for key, count in dropped.items() if key < end)
         if failure is not None:
             raise failure
 

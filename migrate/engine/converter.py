@@ -15,6 +15,7 @@ from formats.program import ByteProgram
 from formats.wide_columns import has_wide_columns
 from migrate.engine.bail_out import BailOutError
 from migrate.engine.columns import TIME_BYTES, CompiledProgram, compile_program, read_times
+from migrate.engine.left_out import LeftOut
 from migrate.engine.rejects import CountRejects, FailOnReject, RejectsByReason, loss_not_allowed
 from migrate.stores.batch import Batch
 
@@ -35,14 +36,14 @@ class Converter:
     times: Callable[[Sequence[bytes]], Sequence[bytes]] | None = None
     """The time of each key, as eight bytes big-endian, where the conversion takes it; then `program` is a timed one.
     It is called once with the keys of each batch."""
-    dropped: int = 0
+    left_out: LeftOut = field(default_factory=LeftOut)
     _compiled: CompiledProgram | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._compiled = None if self.program is None else compile_program(self.program)
 
     def __call__(self, batch: Batch, times: Sequence[bytes] | None = None) -> Batch:
-        """The converted records. Raises RejectedError where the policy allows no more rejects.
+        """The converted records. Raises RejectedError or DroppedError where no more may be left out.
 
         `times`: of the keys, where a timed `program` has none to look up.
         """
@@ -73,20 +74,21 @@ class Converter:
     def _convert_each(self, batch: Batch, times: Sequence[bytes] | None) -> Batch:
         keys: list[bytes] = []
         values: list[bytes] = []
-        convert, on_record = self.conversion.convert, self.on_record
+        convert, on_record = self.conversion.convert_counting, self.on_record
         numbers = repeat(None, len(batch)) if times is None else read_times(b"".join(times))
         for key, value, time_ms in zip(batch.keys, batch.values, numbers, strict=True):
             if on_record is not None:
                 on_record(key)
             try:
-                converted = convert(key, value, time_ms)
+                converted, dropped = convert(key, value, time_ms)
             except LossError as error:
                 raise loss_not_allowed(f"column family {self.family!r}", key, error) from error
             except EntryError as error:
                 self.rejects.add(self.family, key, value, str(error), error.place)
                 continue
+            if dropped or converted is None:
+                self.left_out.add(key, dropped, is_written=converted is not None)
             if converted is None:
-                self.dropped += 1
                 continue
             keys.append(converted[0])
             values.append(converted[1])

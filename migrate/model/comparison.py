@@ -7,6 +7,7 @@ from typing import Literal
 
 from formats import EntryError, Format
 from migrate.model.key_range import show_key
+from migrate.model.preview import Shown
 from migrate.model.values import Stored, Value
 
 Kind = Literal["missing", "differing", "extra"]
@@ -123,6 +124,8 @@ class Verified(Stored):
     seconds: float = 0.0
     ends: tuple[bytes, bytes] | None = None
     """The first and the last key of the expected new records; None: there are none."""
+    dropped: int = 0
+    """Values that the function dropped, where old records were converted again."""
     counts: tuple[FamilyCount, ...] = ()
 
     @property
@@ -149,7 +152,11 @@ class Totals(Value):
     records_in: int = 0
     records_out: int = 0
     dropped: int = 0
-    """Records that the function dropped; former values, where a versioned store becomes one of latest values."""
+    """Values that the function dropped: records, and former values of keys of a versioned store."""
+    dropped_keys: tuple[Shown, ...] = ()
+    """The first keys of those, at most three."""
+    not_carried: int = 0
+    """Records that the new format does not carry: former values, and keys of the owning system's own."""
     expired: int = 0
     """Records older than the new store's retention."""
     shadowed: int = 0
@@ -168,6 +175,8 @@ class Verification(Value):
     records: int = 0
     records_before: int = 0
     """Those among `records` that were compared before an interruption, in addition to the `seconds`."""
+    dropped: int = 0
+    """Values that the function dropped, so that no new record stands for them; by digest, as the receipts say."""
     missing: int = 0
     differing: int = 0
     extra: int = 0

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from pydantic import Field, ValidationError
 
 from migrate.model.key_range import KeyRange
-from migrate.model.preview import RejectReason
+from migrate.model.preview import RejectReason, Shown
 from migrate.model.store_partition import place_name
 from migrate.model.values import Stored, read_sealed
 
@@ -54,7 +54,13 @@ class Receipt(Stored):
     scanned: tuple[Scanned, ...]
     written: tuple[Written, ...]
     dropped: int
-    """Records that the conversion dropped on purpose."""
+    """Values that the function dropped: records, and former values of keys of a versioned store."""
+    entries_dropped: int | None = None
+    """Records read without one written because of that; unset in receipts of earlier releases: `dropped`."""
+    not_carried: int = 0
+    """Records that the new format does not carry: former values, and keys of the owning system's own."""
+    dropped_keys: tuple[Shown, ...] = ()
+    """The first keys of dropped values."""
     rejected: int
     rejects_file: str | None
     """Parquet, relative to the migration's folder: the rejected records, if they are written as dead letters."""
@@ -104,6 +110,12 @@ class Receipt(Stored):
     def records_out(self) -> int:
         """Records written."""
         return sum(written.records for written in self.written)
+
+    @property
+    def left_out(self) -> int:
+        """Records read without one written."""
+        dropped = self.dropped if self.entries_dropped is None else self.entries_dropped
+        return dropped + self.not_carried + self.rejected + self.expired
 
     @property
     def bytes_in(self) -> int:

@@ -66,7 +66,7 @@ class Doubt:
 class Concern(Value):
     """A reason not to put the new stores into use, or one that was accepted when they were."""
 
-    kind: Literal["mismatch", "unverified", "rejects", "changelog"]
+    kind: Literal["mismatch", "unverified", "rejects", "changelog", "dropped"]
     sentence: str
     fix: str
     """How to resolve or accept it."""
@@ -298,6 +298,8 @@ class TailReport(Value):
     rejected: int
     expired: int
     """Keys of segments that have expired."""
+    dropped: int = 0
+    """Keys whose last record the function drops."""
 
 
 class CatchUpReport(Report):

@@ -10,6 +10,7 @@ from migrate.errors import RefusedError
 
 Allowance = Literal[
     "changelog",
+    "drop",
     "key-change",
     "looks-converted",
     "loss:fields",
@@ -21,6 +22,7 @@ Allowance = Literal[
     "unverified",
 ]
 CHANGELOG: Final = "changelog"
+DROP: Final = "drop"
 KEY_CHANGE: Final = "key-change"
 LOOKS_CONVERTED: Final = "looks-converted"
 LOST_FIELDS: Final = "loss:fields"
@@ -33,6 +35,7 @@ MEANINGS: dict[str, str] = {
     "loss:headers": "the old store's headers have no place in the new one",
     "loss:history": "the latest value of each key stays, former ones have no place in the new store",
     CHANGELOG: "the changelog topic would still hold records of the old form, which a section [changelog] migrates",
+    DROP: "records for which the function returns None are left out; [run] max_dropped or max_dropped_share bounds it",
     KEY_CHANGE: "keys change, and every new key belongs to the same task as the old one",
     LOOKS_CONVERTED: "sampled records decode as the new format too, and are of the old one",
     LOST_TOMBSTONES: "keys that were deleted since the snapshot may come back, as the broker may have removed that",

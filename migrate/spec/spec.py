@@ -23,7 +23,7 @@ from pydantic_core import PydanticCustomError
 
 from formats import Format, Function, UnknownFormatError, get_format
 from migrate.errors import SpecError
-from migrate.spec.allowed import Allowance
+from migrate.spec.allowed import DROP, Allowance
 from migrate.spec.mistakes import NAME, TOPIC, VERSION, check_names, check_new_names, spec_error
 from migrate.spec.serde_section import SerdeChangeSection
 
@@ -199,6 +199,9 @@ class RunSection(_Section):
     """What happens to a record that cannot be converted; "dead-letter" leaves it out and keeps it in a table."""
     max_rejects: Annotated[int, Field(ge=0)] | None = None
     max_reject_share: Annotated[float, Field(ge=0, le=1)] | None = None
+    max_dropped: Annotated[int, Field(ge=0)] | None = None
+    """How many records the function may drop; none by default, unless `[conversion] allow` names "drop"."""
+    max_dropped_share: Annotated[float, Field(ge=0, le=1)] | None = None
     verify: Literal["full", "digest", "off"] = "full"
     snapshot: Literal["link", "copy"] = "link"
     """How the old store's files get into the snapshot."""
@@ -270,6 +273,23 @@ class Spec(_Section):
     def has_segments(self) -> bool:
         """Whether each store partition of the source is a directory of RocksDB directories, by time."""
         return self.source_format.is_segmented and bool(self.source.store_names)
+
+    @property
+    def most_dropped(self) -> int | None:
+        """How many records the function may drop; None: any number, or a share of them, or there is no function."""
+        run = self.run
+        is_allowed = DROP in self.conversion.allow or run.max_dropped_share is not None
+        is_bounded = run.max_dropped is not None or is_allowed or self.conversion.function is None
+        return run.max_dropped if is_bounded else 0
+
+    def dropped_too_many(self, dropped: int, records: int) -> str:
+        """Which bound is exceeded if the function drops so many values of so many records; empty: it is allowed."""
+        most, share = self.most_dropped, self.run.max_dropped_share
+        if most is not None and dropped > most:
+            return f"[run] max_dropped allows {most:,}" if self.run.max_dropped is not None else "nothing allows that"
+        if share is not None and share < 1 and dropped > share * records:
+            return f"[run] max_dropped_share allows {share:.2%}"
+        return ""
 
     def resolve(self, path: Path) -> Path:
         """`path`, seen from the spec file."""

@@ -121,7 +121,7 @@ def test_dead_letters_are_written_once_however_often_the_command_runs(picky: Mig
 
 def test_dropping_is_not_rejecting(raw: Migration) -> None:
     raw.module("def convert(record):\n    return None if record.key.endswith(b'50') else record\n")
-    raw.set("run", max_rejects=0)
+    raw.set("run", max_rejects=0, max_dropped=REJECTED)
 
     totals = raw.completes({".": kept()})["totals"]
 
@@ -130,6 +130,7 @@ def test_dropping_is_not_rejecting(raw: Migration) -> None:
 
 def test_all_records_dropped_leave_an_empty_store(raw: Migration) -> None:
     raw.module("def convert(record):\n    return None\n")
+    raw.set("conversion", allow=["drop"])
 
     totals = raw.completes({".": {}})["totals"]
 

@@ -77,7 +77,7 @@ def convert(record: StateRecord) -> StateRecord | None:
     return replace(record, value=record.value.upper()) if record.value else None
 
 
-migrate_store("old.db", "new.db", source="rocksdb.raw", target="rocksdb.raw", convert=convert)
+migrate_store("old.db", "new.db", source="rocksdb.raw", target="rocksdb.raw", convert=convert, may_drop=True)
 """,
 }
 """Run by a test, one after the other."""

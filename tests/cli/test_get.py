@@ -37,7 +37,7 @@ format = "{source}"
 format = "{target}"
 {new}
 [conversion]
-allow = ["changelog", "unclean-source"]
+allow = ["changelog", "drop", "unclean-source"]
 {conversion}
 [run]
 on_reject = "skip"

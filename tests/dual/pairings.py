@@ -76,7 +76,7 @@ class Pairing:
         """Of `DualReadStore.open`, without paths."""
         arguments: dict[str, Any] = {"source": self.source, "target": self.target}
         if self.convert is not None:
-            arguments["convert"] = self.convert
+            arguments |= {"convert": self.convert, "may_drop": True}
         if self.old_key is not None:
             arguments["old_key"] = self.old_key
         if self.source == self.target == RAW and not two:

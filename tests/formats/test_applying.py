@@ -98,6 +98,18 @@ def test_what_would_put_a_history_into_disorder_is_a_reject(function: Apply, wor
         _versioned(function, FORMER)
 
 
+def test_a_former_value_that_is_dropped_is_counted() -> None:
+    def but_mid(record: StateRecord) -> StateRecord | None:
+        return None if record.value == b"mid" else record
+
+    for function, of_former, of_latest in ((but_mid, 1, 0), (lambda record: None, 2, 1)):
+        conversion = Conversion(VERSIONED, VERSIONED, function=function)
+        assert conversion.convert_counting(*FORMER)[1] == of_former
+        assert conversion.convert_counting(*LATEST)[1] == of_latest
+    lost = Conversion(VERSIONED, TIMESTAMPED, function=lambda record: None)
+    assert lost.convert_counting(*FORMER) == (None, 0)  # by the formats: the function does not see it
+
+
 def test_a_key_that_is_changed_is_changed_in_the_history_too() -> None:
     conversion = Conversion(
         VERSIONED, VERSIONED, function=lambda record: replace(record, key=b"other"), keys_may_change=True

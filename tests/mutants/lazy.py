@@ -19,6 +19,14 @@ _BELONG = """\
 
 LAZY: tuple[Mutant, ...] = (
     Mutant(
+        name="dropped-by-the-adapter-unasked",
+        claim="I14",
+        definition="LazyConversion._reference",
+        old="        if dropped and not self._may_drop:\n",
+        new="        if dropped < 0:\n",
+        tests=("test_a_dropped_record_is_one_that_cannot_be_converted[one-database]",),
+    ),
+    Mutant(
         name="put-leaves-the-old-copy",
         claim="I6",
         definition="SharedDatabase.put",

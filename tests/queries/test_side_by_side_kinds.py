@@ -186,7 +186,7 @@ def test_a_conversion_that_changes_keys_drops_and_rejects(tmp_path: Path) -> Non
     spec = _plain(
         tmp_path,
         records,
-        conversion={"allow": [*ALLOW, "key-change"], "function": _other_keys},
+        conversion={"allow": [*ALLOW, "drop", "key-change"], "function": _other_keys},
         run={"on_reject": "skip", "max_rejects": 1},
     )
     run(spec)

@@ -9,6 +9,7 @@ from formats import StateRecord
 from migrate.spec.spec import Spec
 from tests.support import KEY_VALUE, TIMESTAMPED, make_spec, make_store
 
+ALLOW = ["changelog", "drop", "unclean-source"]
 TASKS = ("0_0", "0_1")
 JSON = {"from": {"serde": "json"}, "to": {"serde": "json"}}
 TEXT = {"from": {"serde": "string"}, "to": {"serde": "string"}}
@@ -39,6 +40,11 @@ def totals_spec(folder: Path, more: Mapping[bytes, bytes] | None = None) -> Spec
         target_format=TIMESTAMPED,
         source={"store": "orders"},
         target={"path": None},
-        conversion={"function": with_totals, "allow": ["changelog", "unclean-source"], "key": TEXT, "value": JSON},
+        conversion={
+            "function": with_totals,
+            "allow": ALLOW,
+            "key": TEXT,
+            "value": JSON,
+        },
         run={"on_reject": "skip", "max_rejects": 100},
     )

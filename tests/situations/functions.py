@@ -147,7 +147,7 @@ SITUATIONS = [
         do=body(REJECT_20.replace("ValueError('x')", "SystemExit(0)"))),
     raw("all are rejected, and skipped", REFUSED, "none of ", do=body("raise ValueError('x')"),
         run={"on_reject": "skip"}, needs_records=True),
-    rejects("some are dropped, some rejected", on_reject="skip", max_reject_share=0.5,
+    rejects("some are dropped, some rejected", on_reject="skip", max_reject_share=0.5, max_dropped_share=0.5,
             do=body("if record.key.endswith(b'7'): raise ValueError('seven')\n"
                     "return None if record.key.endswith(b'3') else record")),
     rejects("one of two families is rejected", do=two_families, on_reject="skip", max_rejects=300),

@@ -104,7 +104,9 @@ def test_a_function_beside_the_spec_reaches_the_executors_and_nothing_there_is_t
     )
     (tmp_path / "loudness.py").write_text("def raised(value):\n    return value.upper()\n")
     (tmp_path / "dropped.txt").write_text("5")
-    function = 'function = "shouting:convert"\nallow = ["changelog", "unclean-source"]\nfiles = ["dropped.txt"]\n'
+    function = (
+        'function = "shouting:convert"\nallow = ["changelog", "drop", "unclean-source"]\nfiles = ["dropped.txt"]\n'
+    )
     function += 'py_files = ["lib.zip", "formats.py"]'
     file = spec(f"[conversion]\n{function}")
 

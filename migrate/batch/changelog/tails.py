@@ -105,6 +105,7 @@ def tail_tasks(
             revision=standing.revision_id,
             on_reject=spec.run.on_reject,
             max_rejects=spec.run.max_rejects,
+            max_dropped=spec.most_dropped,
             size=(ends.stable - start) * _RECORD_BYTES,
         )
 

@@ -16,6 +16,7 @@ from migrate.batch.chunk.times import make_converter
 from migrate.batch.stop import never_stop
 from migrate.engine import converter
 from migrate.engine.converter import OnRecord, reject_policy
+from migrate.engine.left_out import LeftOut
 from migrate.engine.pump import Pumped, pump
 from migrate.engine.rejects import CountRejects, RecordRejectedError
 from migrate.errors import ChunkFailedError, CorruptionError
@@ -59,6 +60,8 @@ class RewriteTask:
     max_rejects: int | None = None
     key_place: KeyPlace | None = None
     """Where new keys belong; None: they are not checked."""
+    max_dropped: int | None = None
+    """How many records the function may drop; None: any number."""
     breadcrumb: str | None = None
     """A file to write each key to before its record is converted: set once a worker has died on this chunk."""
 
@@ -74,8 +77,8 @@ class RewriteTask:
 def rewrite_chunk(task: RewriteTask, check: Callable[[], None] = never_stop) -> Receipt:
     """Rewrite one chunk. Files are named by attempt, so that concurrent attempts do not disturb each other.
 
-    `check` is called with each batch and may raise. Raises ChunkFailedError, CorruptionError or RejectedError, after
-    the attempt's files were removed.
+    `check` is called with each batch and may raise. Raises ChunkFailedError, CorruptionError, DroppedError or
+    RejectedError, after the attempt's files were removed.
     """
     if not Path(task.home).is_dir():  # only the driver makes it, with its marker
         raise ChunkFailedError(
@@ -113,7 +116,7 @@ class _Attempt:
         self.folder = chunk_directory(Path(task.home), task.chunk.store_partition, task.chunk.database)
         self.rejects_file = self.folder / f"{self.name}.rejects.parquet"
         self.rejects = self._policy()
-        self.dropped = 0
+        self.left_out = LeftOut(str(task.chunk), task.max_dropped)
         self.expired = 0
         self.shadowed = 0
 
@@ -131,7 +134,10 @@ class _Attempt:
             keys=task.chunk.keys,
             scanned=tuple(scanned for scanned, _ in families),
             written=tuple(written for _, written in families),
-            dropped=self.dropped,
+            dropped=self.left_out.dropped,
+            entries_dropped=self.left_out.entries_dropped,
+            not_carried=self.left_out.not_carried,
+            dropped_keys=self.left_out.first_keys,
             expired=self.expired,
             shadowed=self.shadowed,
             rejected=self.rejects.count,
@@ -153,7 +159,8 @@ class _Attempt:
     def rewrite_family(self, source: Records, mapping: FamilyMapping, on_record: OnRecord) -> tuple[Scanned, Written]:
         """Rewrite one column family of the chunk."""
         file = self.folder / f"{self.name}.{self._task.mappings.index(mapping)}.sst"
-        converter = make_converter(self.conversion, source.known_times, self.rejects, mapping.source, on_record)
+        how = (self.rejects, mapping.source, on_record)
+        converter = make_converter(self.conversion, source.known_times, *how, left_out=self.left_out)
         writer: SstWriter | None = None
 
         def open_writer() -> SstWriter:
@@ -168,7 +175,6 @@ class _Attempt:
             pumped = self._count(batches)
         if writer is not None:
             writer.finish()
-        self.dropped += converter.dropped
         scanned, written = pumped.scanned, pumped.written
         return (
             Scanned(family=mapping.source, records=scanned.records, size=scanned.size, digest=str(scanned)),

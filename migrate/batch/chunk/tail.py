@@ -20,6 +20,7 @@ from migrate.engine.changelog import Entries, from_changelog, to_changelog
 from migrate.engine.columns import pack_times
 from migrate.engine.converter import Converter, reject_policy
 from migrate.engine.digest import RecordDigest
+from migrate.engine.left_out import LeftOut
 from migrate.engine.rejects import CountRejects, RecordRejectedError
 from migrate.errors import ChunkFailedError, RejectedError
 from migrate.kafka.connection import Connection
@@ -68,6 +69,8 @@ class TailTask:
     revision: str = ""
     on_reject: Literal["fail", "skip", "dead-letter"] = "fail"
     max_rejects: int | None = None
+    max_dropped: int | None = None
+    """How many records the function may drop; None: any number."""
     size: int = field(default=0)
     """About how many bytes the task reads."""
 
@@ -78,8 +81,8 @@ class TailTask:
 def read_tail(task: TailTask, check: Callable[[], None] = never_stop) -> Tail:
     """Make a tail; it is durable then. Attempts have files of their own, so that they do not disturb each other.
 
-    Raises ChangelogFailedError where the changelog cannot be read to the end, ChunkFailedError or RejectedError where
-    it cannot be converted.
+    Raises ChangelogFailedError where the changelog cannot be read to the end, ChunkFailedError, DroppedError or
+    RejectedError where it cannot be converted.
     """
     folder = Path(task.home, task.folder)
     make_directories(folder)
@@ -118,10 +121,11 @@ class _Making:
         )
         self._is_timed = task.takes_times and conversion.takes_times
         program = conversion.timed_program if self._is_timed else conversion.program
-        self._convert = Converter(conversion, program, self._rejects, task.mapping.source)
+        self._left_out = LeftOut(str(task), task.max_dropped)
+        self._convert = Converter(conversion, program, self._rejects, task.mapping.source, left_out=self._left_out)
         self._restore = from_changelog(conversion.source)
         self._runs: dict[str, _Run] = {}
-        self._keys = self._expired = self._dropped = 0
+        self._keys = self._expired = 0
 
     def tail(self, latest: Latest, check: Callable[[], None]) -> Tail:
         """Convert the records, and write them."""
@@ -148,7 +152,9 @@ class _Making:
             end=task.end,
             records=latest.records,
             keys=self._keys,
-            dropped=self._dropped,
+            dropped=self._left_out.dropped,
+            dropped_keys=self._left_out.first_keys,
+            not_carried=self._left_out.not_carried,
             rejected=self._rejects.count,
             rejects_file=self._relative(self._rejects_file) if keeps_rejects else None,
             rejects_digest=content_digest(self._rejects_file) if keeps_rejects else None,
@@ -177,10 +183,8 @@ class _Making:
         the record before cannot be found then.
         """
         old = self._restored(batch)
-        rejected = self._rejects.count
         times = pack_times(old.times) if self._is_timed else None
         converted = self._convert(old.puts, times) if len(old.puts) else old.puts
-        self._dropped += len(old.puts) - len(converted) - (self._rejects.count - rejected)
         keys = [self._new_key(key) for key in batch.keys]
         found = dict(zip(converted.keys, converted.values, strict=True))
         if strays := found.keys() - {*keys}:

@@ -30,6 +30,7 @@ from migrate.batch.stop import never_stop
 from migrate.engine.columns import pack_times, read_times
 from migrate.engine.converter import Converter, OnRecord
 from migrate.engine.digest import RecordDigest
+from migrate.engine.left_out import LeftOut
 from migrate.engine.rejects import RejectsByReason
 from migrate.errors import ChunkFailedError, CorruptionError, RefusedError
 from migrate.kafka.connection import Connection
@@ -191,12 +192,13 @@ def make_converter(
     rejects: RejectsByReason,
     family: str,
     on_record: OnRecord = None,
+    *,
+    left_out: LeftOut | None = None,
 ) -> Converter:
     """The converter for one pass over the records of a family, which take their times from a run if there is one."""
-    if times is None:
-        return Converter(conversion, conversion.program, rejects, family, on_record)
-    column = TimesColumn(times, conversion.default_timestamp_ms)
-    return Converter(conversion, conversion.timed_program, rejects, family, on_record, column)
+    program = conversion.program if times is None else conversion.timed_program
+    column = None if times is None else TimesColumn(times, conversion.default_timestamp_ms)
+    return Converter(conversion, program, rejects, family, on_record, column, left_out or LeftOut())
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from migrate.batch.chunk.times import make_converter
 from migrate.batch.stop import never_stop
 from migrate.engine.converter import convert_all
 from migrate.engine.digest import RecordDigest
+from migrate.engine.left_out import LeftOut
 from migrate.engine.rejects import CountRejects
 from migrate.kafka.partitioners import elsewhere
 from migrate.model.comparison import FamilyCount, Mismatch, Verified, difference, differing
@@ -253,6 +254,8 @@ class _Comparison:
         self._source = source
         self._target = target
         self._conversion = replace(load_conversion(task.conversion), elsewhere=elsewhere(task.key_place))
+        self._left_out = LeftOut()
+        """What the last pass over the old records has left out."""
 
     def expected(self) -> Iterator[Batch]:
         """The old store's records of the range, converted again, but for those that a tail has touched."""
@@ -261,8 +264,9 @@ class _Comparison:
     def of_chunk(self) -> Iterator[Batch]:
         """The old store's records of the range, converted again."""
         task = self._task
-        rejects = CountRejects(str(task))
-        convert = make_converter(self._conversion, self._source.known_times, rejects, task.mapping.source)
+        rejects, self._left_out = CountRejects(str(task)), LeftOut()
+        how = (rejects, task.mapping.source)
+        convert = make_converter(self._conversion, self._source.known_times, *how, left_out=self._left_out)
         old = _checked(self._source.batches(task.mapping, task.keys), self._check)
         return convert_all(old, convert, lambda _: None)
 
@@ -302,7 +306,7 @@ class _FullComparison(_Comparison):
         found = self._by_columns()
         if found is None:
             found = self._in_detail()
-        return found.model_copy(update={"counts": _counts_of(self._source)})
+        return found.model_copy(update={"counts": _counts_of(self._source), "dropped": self._left_out.dropped})
 
     def _by_columns(self) -> Verified | None:
         records = 0

@@ -11,15 +11,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from migrate.batch.ledger.standing import Standing
-from migrate.errors import RefusedError, RejectedError, VerificationError
+from migrate.engine.left_out import WAY_TO_ALLOW, dropped_in_words
+from migrate.errors import DroppedError, MigrationError, RefusedError, RejectedError, VerificationError
 from migrate.model.comparison import Totals
 from migrate.model.ledger_row import Step
 from migrate.model.reports import Concern
 from migrate.model.units import moment, plural
-from migrate.spec.allowed import UNVERIFIED, allowing
+from migrate.spec.allowed import DROP, UNVERIFIED, allowing
 from migrate.spec.spec import RunSection, Spec
 
 _KEPT = "if the difference is only what it wrote, stateferry finalize SPEC --accept-mismatch keeps the new ones"
+_ERRORS: dict[str, type[MigrationError]] = {
+    "mismatch": VerificationError,
+    "unverified": RefusedError,
+    "changelog": RefusedError,
+    "rejects": RejectedError,
+    "dropped": DroppedError,
+}
 _SWITCHED = (Step.CUTTING_OVER, Step.CUT_OVER, Step.FINALIZING, Step.FINALIZED)
 
 
@@ -42,6 +50,7 @@ def concerns_of(
     found = (
         _mismatch(standing) or _unverified(spec, standing, acceptance),
         _rejects(spec, standing, totals, acceptance),
+        _dropped(spec, totals),
     )
     recorded = {concern.kind: concern.accepted for concern in _accepted_then(standing)}
     return tuple(
@@ -57,13 +66,12 @@ def not_accepted(concerns: Iterable[Concern]) -> tuple[Concern, ...]:
 
 
 def require_acceptance(concerns: Iterable[Concern], what: str) -> None:
-    """Raises VerificationError, RefusedError or RejectedError if a concern is not accepted; `what` begins it."""
+    """Raises an error by the gravest concern if one is not accepted; `what` begins it."""
     held = not_accepted(concerns)
     if not held:
         return
     kinds = {concern.kind for concern in held}
-    is_refused = not kinds.isdisjoint({"unverified", "changelog"})
-    error = VerificationError if "mismatch" in kinds else RefusedError if is_refused else RejectedError
+    error = next(error for kind, error in _ERRORS.items() if kind in kinds)
     sentences = "; ".join(concern.sentence for concern in held)
     raise error(f"{what}: {sentences}", hint="; ".join(concern.fix for concern in held))
 
@@ -160,6 +168,22 @@ def _rejects(spec: Spec, standing: Standing, totals: Totals, acceptance: Accepta
         f"stateferry {_verb(spec)} SPEC --accept-rejects {count}, or [run] max_rejects = {count}"
     )
     return Concern(kind="rejects", sentence=sentence, fix=fix, accepted=accepted)
+
+
+def _dropped(spec: Spec, totals: Totals) -> Concern | None:
+    """The values that the function has dropped: a loss that the spec has to allow, now too."""
+    if not totals.dropped or spec.conversion.function is None:
+        return None
+    bounds = {"max_dropped": spec.run.max_dropped, "max_dropped_share": spec.run.max_dropped_share}
+    allowed = [allowing(DROP)] if DROP in spec.conversion.allow else []
+    allowed += [f"[run] {name} = {bound}" for name, bound in bounds.items() if bound is not None]
+    excess = spec.dropped_too_many(totals.dropped, totals.records_in)
+    return Concern(
+        kind="dropped",
+        sentence=dropped_in_words(totals.dropped, totals.records_out, totals.dropped_keys),
+        fix=f"fix the function, then stateferry replay SPEC; or, {WAY_TO_ALLOW}",
+        accepted="" if excess else " and ".join(allowed),
+    )
 
 
 def _caps(run: RunSection, totals: Totals) -> str:

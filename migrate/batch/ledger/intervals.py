@@ -7,8 +7,10 @@ import stat
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import chain, islice
 from pathlib import Path
 
+from migrate.engine.left_out import FIRST_KEYS
 from migrate.model.changelog.taken import Tail
 from migrate.model.comparison import Totals
 from migrate.model.key_range import KeyRange, subtract
@@ -120,9 +122,11 @@ def disjoint(receipts: Iterable[Receipt]) -> defaultdict[Place, Disjoint]:
 def totals_of(receipts: list[Receipt], tails: Iterable[Tail] = ()) -> Totals:
     """The sums over these receipts, and the tails that are laid over their chunks."""
     every: list[Receipt | Tail] = [*receipts, *tails]
-    counts = Totals.model_fields.keys() - {"chunks", "task_seconds"}
+    counts = Totals.model_fields.keys() - {"chunks", "task_seconds", "dropped_keys"}
+    keys = islice(chain.from_iterable(each.dropped_keys for each in every), FIRST_KEYS)
     return Totals(
         chunks=len(receipts),
         task_seconds=round(sum(each.seconds for each in every), 3),
+        dropped_keys=tuple(keys),
         **{name: sum(getattr(each, name, 0) for each in every) for name in counts},
     )

@@ -87,15 +87,17 @@ Entry = tuple[bytes, bytes]
 
 def convert_sample(
     conversion: Conversion, key: bytes, value: bytes, time_ms: int | None = None
-) -> tuple[bytes, bytes] | None:
-    """The converted record; None: dropped. A function is called twice. `time_ms`: the record's, from the changelog.
+) -> tuple[Entry | None, int]:
+    """The converted record, if there is one, and the number of values that the function drops; it is called twice.
+
+    `time_ms`: the record's, from the changelog.
 
     Raises EntryError for a reject, RefusedError where two results differ, or for a loss that is not allowed.
     """
     if conversion.function is None:  # our own conversions are pure
-        return conversion.convert(key, value, time_ms)
+        return conversion.convert_counting(key, value, time_ms)
     try:
-        first, second = (conversion.convert(key, value, time_ms) for _ in range(2))
+        first, second = (conversion.convert_counting(key, value, time_ms) for _ in range(2))
     except LossError as error:
         raise loss_not_allowed("a sampled record", key, error) from error
     except OSError as error:
@@ -179,7 +181,7 @@ def check_sample(
             seen = unpacked_times(None if column is None else column(batch.keys), len(batch))
             for (key, value), time_ms in zip(entries, seen, strict=True):
                 try:
-                    converted.append((mapping, (key, value), convert_sample(conversion, key, value, time_ms)))
+                    converted.append((mapping, (key, value), convert_sample(conversion, key, value, time_ms)[0]))
                 except EntryError as error:
                     reasons.append(f"{show_key(key)}: {error}")
     if reasons and not converted:

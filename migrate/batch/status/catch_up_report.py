@@ -80,6 +80,7 @@ def catch_up_report(
                 **each.model_dump(include={"store_partition", "number", "start", "end", "records", "keys"}),
                 deleted=sum(file.deletes for file in each.files),
                 rejected=each.rejected,
+                dropped=each.dropped,
                 expired=each.expired,
             )
             for each in found

@@ -149,7 +149,7 @@ class ChunkDone(Value):
     bytes_in: int
     bytes_out: int
     dropped: int
-    """Records that the function dropped."""
+    """Values that the function dropped."""
     rejected: int
     seconds: float
     host: str

@@ -33,7 +33,7 @@ def publish(
 ) -> Path | None:
     """Publish the new stores, and return the directory; None: `cutover` exchanges stores in place.
 
-    Raises VerificationError, RefusedError or RejectedError where a concern is not accepted.
+    Raises what `require_acceptance` raises where a concern is not accepted.
     """
     target = context.spec.target_path
     if target is None:

@@ -45,7 +45,7 @@ def reconcile(context: Context, plan: Plan, ledger: Ledger) -> list[Receipt]:
 
 
 def revise(context: Context, ledger: Ledger, revision: Revision, receipts: list[Receipt]) -> None:
-    """Commit the revision. The chunks that lack rejected records are rewritten from then on.
+    """Commit the revision. The chunks that lack rejected or dropped records are rewritten from then on.
 
     So are those that lacked some before an earlier revision; and everything that earlier ones have rewritten if a
     verification has shown that functions differ in other records too.
@@ -55,7 +55,7 @@ def revise(context: Context, ledger: Ledger, revision: Revision, receipts: list[
     void = tuple(
         each.attempt
         for each in receipts
-        if each.rejected or (each.revision != FIRST and (is_refuted or each.attempt in fixed))
+        if each.rejected or each.dropped or (each.revision != FIRST and (is_refuted or each.attempt in fixed))
     )
     detail = revision.model_copy(update={"superseded": void}).model_dump(mode="json")
     ledger.commit(ledger.row(Step.REVISED, detail=detail))
@@ -63,7 +63,7 @@ def revise(context: Context, ledger: Ledger, revision: Revision, receipts: list[
 
 
 def _replacements(standing: Standing, receipts: list[Receipt]) -> set[str]:
-    """The attempts in the place of chunks that lacked rejected records."""
+    """The attempts in the place of chunks that lacked rejected or dropped records."""
     void = {attempt for revision in standing.revisions for attempt in revision.superseded}
     return attempts_at(receipts, (each for each in standing.recorded if each.attempt in void))
 

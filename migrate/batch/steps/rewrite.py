@@ -17,8 +17,15 @@ from migrate.batch.ledger.shared_commits import SharedCommits
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.stop import RERUN
+from migrate.engine.left_out import WAY_ON
 from migrate.engine.rejects import RecordRejectedError, way_past_the_cap
-from migrate.errors import InterruptedMigrationError, MigrationError, RejectedError
+from migrate.errors import (
+    ChunkFailedError,
+    DroppedError,
+    InterruptedMigrationError,
+    MigrationError,
+    RejectedError,
+)
 from migrate.model.comparison import Totals
 from migrate.model.ledger_row import Step, StoppedRun, chunk_row
 from migrate.model.plan import Chunk, Plan
@@ -30,7 +37,7 @@ def rewrite(
 ) -> list[Receipt]:
     """Rewrite the pending chunks, and return all receipts, including those of earlier runs (`before`).
 
-    Raises ChunkFailedError, RejectedError, or InterruptedMigrationError at the end of the time budget.
+    Raises ChunkFailedError, RejectedError, DroppedError, or InterruptedMigrationError at the end of the time budget.
     """
     budget = context.spec.run.time_budget
     deadline = None if budget is None else time.monotonic() + budget.total_seconds()
@@ -48,7 +55,7 @@ def rewrite(
     if left := len(pending) - (len(receipts) - len(before)):
         why = "interrupted" if context.stop.is_requested else "the time budget is used up"
         raise InterruptedMigrationError(f"{why} with {left} of {len(plan.chunks)} chunks left", hint=RERUN)
-    check_rejects(context, totals_of(receipts))
+    check_left_out(context, totals_of(receipts))
     return receipts
 
 
@@ -61,19 +68,26 @@ class _Rewritten:
         self._commits = SharedCommits(ledger)
         self._committed = len(before)
         self._rejected = sum(receipt.rejected for receipt in before)
+        self._dropped = sum(receipt.dropped for receipt in before)
 
     def add(self, fresh: list[Receipt]) -> None:
-        """Commit these with the next ones; at once on a stop. Raises RejectedError if there are too many rejects."""
+        """Commit these with the next ones; at once on a stop.
+
+        Raises RejectedError or DroppedError if more records are left out than [run] allows.
+        """
         if fresh:
             self._context.notify("chunk.finished", receipts=fresh)
         self.receipts += fresh
         self._rejected += sum(receipt.rejected for receipt in fresh)
+        self._dropped += sum(receipt.dropped for receipt in fresh)
         self._commits.add(*map(chunk_row, fresh))
-        if self._context.stop.is_requested or self._has_too_many:
+        excess = self._excess
+        if self._context.stop.is_requested or excess is not None:
             self.commit()
         elif self._commits.commit_due():
             self._announce()
-        self.check_reject_count()
+        if excess is not None:
+            raise excess
 
     def commit(self) -> None:
         """Commit what waits, now."""
@@ -85,14 +99,15 @@ class _Rewritten:
         self._context.notify("chunk.committed", receipts=fresh)
 
     @property
-    def _has_too_many(self) -> bool:
-        limit = self._context.spec.run.max_rejects
-        return limit is not None and self._rejected > limit
-
-    def check_reject_count(self) -> None:
-        """Raises RejectedError if there are more rejects than `max_rejects` allows."""
-        if self._has_too_many:
-            raise _more_than_allowed(self._context, self._rejected)
+    def _excess(self) -> ChunkFailedError | None:
+        """The error for more rejected or dropped records than a number in the spec allows; None: there are not."""
+        spec = self._context.spec
+        rejects, drops = spec.run.max_rejects, spec.most_dropped
+        if rejects is not None and self._rejected > rejects:
+            return _more_than_allowed(self._context, self._rejected)
+        if drops is not None and self._dropped > drops:
+            return _dropped(self._dropped, spec.dropped_too_many(self._dropped, self._dropped))
+        return None
 
 
 def _reporting_failures(
@@ -132,12 +147,15 @@ def _tasks(context: Context, plan: Plan, pending: Iterable[Chunk], revision: str
             is_kept=database.is_kept,
             on_reject=context.spec.run.on_reject,
             max_rejects=context.spec.run.max_rejects,
+            max_dropped=context.spec.most_dropped,
         )
 
 
-def check_rejects(context: Context, totals: Totals) -> None:
-    """Raises RejectedError where more records were rejected than [run] allows."""
+def check_left_out(context: Context, totals: Totals) -> None:
+    """Raises RejectedError or DroppedError where more records were rejected or dropped than the spec allows."""
     run = context.spec.run
+    if excess := context.spec.dropped_too_many(totals.dropped, totals.records_in):
+        raise _dropped(totals.dropped, excess)
     if run.max_rejects is not None and totals.rejected > run.max_rejects:
         raise _more_than_allowed(context, totals.rejected)
     limit = run.max_reject_share
@@ -145,6 +163,10 @@ def check_rejects(context: Context, totals: Totals) -> None:
         found = f"{totals.rejected} of {totals.records_in} records cannot be converted"
         share = f"({totals.rejected / totals.records_in:.2%}), max_reject_share allows {limit:.2%}"
         raise _too_many(context, f"{found} {share}")
+
+
+def _dropped(count: int, excess: str) -> DroppedError:
+    return DroppedError(f"records that the function drops (it returns None): {count:,}, {excess}", hint=WAY_ON)
 
 
 def _more_than_allowed(context: Context, count: int) -> RejectedError:

@@ -112,7 +112,8 @@ def compare(
     context.notify("verify.started", mode=mode, records=sum(receipt.records_out for receipt in stores.receipts))
     plan = stores.plan
     databases = expected_databases(context, plan)
-    total = Verification(mode=mode)
+    dropped = 0 if mode == "full" else sum(receipt.dropped for receipt in stores.receipts)
+    total = Verification(mode=mode, dropped=dropped)
     for mismatch in _outer_mismatches(context, stores, databases, mode):
         total = with_result(total, as_verified(mismatch))
     if total.ok:  # else the directories that the records belong to may not be there
@@ -130,7 +131,8 @@ def _compare_records(
     before = [*ranges.committed(so_far)] if is_full else []
     if before:
         records = sum(each.found.records for each in before)
-        total = total.model_copy(update={"records": records, "records_before": records})
+        dropped = sum(each.found.dropped for each in before)
+        total = total.model_copy(update={"records": records, "records_before": records, "dropped": dropped})
         context.notify("verify.resumed", records=records)
     comparison = FullVerification(subject, before) if is_full else DigestVerification(subject)
     ended_by: list[Mismatch | MigrationError] = []
@@ -208,6 +210,7 @@ def with_result(total: Verification, result: Verified) -> Verification:
     return total.model_copy(
         update={
             "records": total.records + result.records,
+            "dropped": total.dropped + result.dropped,
             "missing": total.missing + result.missing,
             "differing": total.differing + result.differing,
             "extra": total.extra + result.extra,

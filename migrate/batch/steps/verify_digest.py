@@ -126,5 +126,4 @@ def _sums(plan: DatabasePlan, receipt: Receipt) -> Iterator[tuple[str, object, o
     done = tuple((old.family, new.family) for old, new in zip(receipt.scanned, receipt.written, strict=True))
     yield "column families", families, done
     yield "records that are expired", 0 if plan.is_kept else receipt.records_in, receipt.expired
-    left_out = receipt.dropped + receipt.rejected + receipt.expired
-    yield "records written or left out", receipt.records_in, receipt.records_out + left_out
+    yield "records written or left out", receipt.records_in, receipt.records_out + receipt.left_out

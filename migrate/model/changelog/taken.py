@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from migrate.model.plan import Plan
-from migrate.model.preview import RejectReason
+from migrate.model.preview import RejectReason, Shown
 from migrate.model.receipt import attempt_of
 from migrate.model.values import Stored
 
@@ -61,7 +61,11 @@ class Tail(Stored):
     """Changelog records read."""
     keys: int
     dropped: int = 0
-    """Keys without a new record, since the conversion drops it."""
+    """Keys without a new record, since the function drops it."""
+    dropped_keys: tuple[Shown, ...] = ()
+    """The first of those."""
+    not_carried: int = 0
+    """Keys without a new record, since the new format does not carry it."""
     rejected: int = 0
     """Keys without a new record, since the last one cannot be converted."""
     rejects_file: str | None = None
@@ -89,7 +93,7 @@ class Tail(Stored):
     @property
     def records_in(self) -> int:
         """The last records of keys that were not deleted."""
-        return self.records_out + self.dropped + self.rejected
+        return self.records_out + self.dropped + self.not_carried + self.rejected
 
     @property
     def attempt(self) -> str:

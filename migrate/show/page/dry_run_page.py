@@ -26,6 +26,7 @@ from migrate.show.text.changelogs import changelog_rows
 _FINDINGS: tuple[Outcome, ...] = ("failed", "warning", "waiting")
 _ORDER: tuple[Outcome, ...] = (*_FINDINGS, "not run", "ok")
 _OLDER = "older than the new retention"
+_NOT_CARRIED = "not carried by the new format"
 _ROLES = {
     "records": "records: converted",
     "older": "pre-upgrade records: converted",
@@ -168,14 +169,15 @@ def _outcome_parts(tried: SampleConversion) -> list[Part]:
         ("match [source] format", tried.decoded, tried.sampled, "accent"),
         ("converted", tried.converted, tried.records, "accent"),
         ("unchanged", tried.unchanged, tried.records, "accent-2"),
-        ("dropped", tried.dropped, tried.records, "warn"),
+        ("dropped by the function", tried.dropped, tried.records, "warn"),
+        (_NOT_CARRIED, tried.not_carried, tried.records, "warn"),
         (_OLDER, tried.expired, tried.records + tried.expired, "warn"),
         ("rejected", tried.rejected, tried.records, "bad"),
     )
     return [
         Part(label, f"{records:,} of {whole:,}", records / max(whole, 1), tone)
         for label, records, whole, tone in parts
-        if records or label != _OLDER
+        if records or label not in (_OLDER, _NOT_CARRIED)
     ]
 
 

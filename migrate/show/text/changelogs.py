@@ -59,7 +59,13 @@ def tail_in_words(tail: TailReport) -> str:
     """What a catch-up has read of one changelog."""
     read = f"{tail.store_partition}: {plural(tail.records, 'record')} from offset {tail.start:,} on"
     left_out = [
-        f"{count:,} {what}" for what, count in (("rejected", tail.rejected), ("expired", tail.expired)) if count
+        f"{count:,} {what}"
+        for what, count in (
+            ("dropped by the function", tail.dropped),
+            ("rejected", tail.rejected),
+            ("expired", tail.expired),
+        )
+        if count
     ]
     return f"{read}, {plural(tail.keys, 'key')}, {tail.deleted:,} deleted" + "".join(f", {each}" for each in left_out)
 

@@ -15,6 +15,7 @@ from migrate.dry_run.report import (
     SegmentPlanned,
     Sizes,
 )
+from migrate.engine.left_out import dropped_in_words
 from migrate.model.preview import RejectReason
 from migrate.model.units import duration, moment, plural, size
 from migrate.show.output import Output
@@ -165,7 +166,7 @@ def _tried(tried: SampleConversion) -> Rows:
         "conversion": _shortened(tried.program) or "record by record, on the reference path",
         "paths": f"{paths} on {plural(tried.both_paths, 'record')}" if tried.both_paths else "",
         "times": tried.times,
-        "lost": "\n".join(tried.losses_in_words) or "nothing",
+        "lost": "\n".join([*tried.losses_in_words, *_dropped(tried)]) or "nothing",
         "looks like": "\n".join(each.sentence for each in tried.look_alikes),
         "rejects": "\n".join(_reason(reason) for reason in tried.rejects),
         "same new key": "\n".join(
@@ -179,10 +180,15 @@ def _note(report: DryRunReport) -> Rows:
     return {} if report.changelogs is not None else {"changelog": report.changelog}
 
 
+def _dropped(tried: SampleConversion) -> list[str]:
+    return [dropped_in_words(tried.dropped, tried.converted, tried.dropped_keys)] if tried.dropped else []
+
+
 def _leftovers(tried: SampleConversion) -> tuple[tuple[int, str], ...]:
     return (
         (tried.rejected, "cannot be converted"),
-        (tried.dropped, "dropped by the function, or former values that the new store cannot hold"),
+        (tried.dropped, "dropped by the function"),
+        (tried.not_carried, "not carried by the new format"),
         (tried.expired, "older than the new retention"),
         (tried.unchanged, "unchanged"),
         (tried.colliding_keys, "with the same new key as another record"),

@@ -217,7 +217,8 @@ def _ids(migration_id: str | None, more: str, output: Output) -> dict[str, str]:
 
 def facts_of_totals(totals: Totals) -> dict[str, str]:
     """The numbers of records and bytes."""
-    skipped = [f"{totals.dropped:,} dropped"] if totals.dropped else []
+    skipped = [f"{totals.dropped:,} dropped by the function"] if totals.dropped else []
+    skipped += [f"{totals.not_carried:,} not carried by the new format"] if totals.not_carried else []
     skipped += [f"{totals.expired:,} older than the new retention"] if totals.expired else []
     skipped += [f"{totals.shadowed:,} replaced since by the upgrade in progress"] if totals.shadowed else []
     skipped += [f"{totals.rejected:,} rejected"] if totals.rejected else []
@@ -242,7 +243,8 @@ def verification_in_words(found: Verification) -> str:
         return 'off: [run] verify = "off"'
     if found.ok:
         before = f" ({found.records_before:,} of them before an interruption)" if found.records_before else ""
-        return f"{found.mode}: {plural(found.records, 'record')} equal{before}, in {found.seconds:,.2f} s"
+        dropped = f"; {found.dropped:,} dropped by the function" if found.dropped else ""
+        return f"{found.mode}: {plural(found.records, 'record')} equal{before}{dropped}, in {found.seconds:,.2f} s"
     return f"{found.mode}: {found.missing:,} missing, {found.differing:,} differing, {found.extra:,} extra"
 
 

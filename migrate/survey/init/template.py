@@ -130,7 +130,7 @@ def _conversion(spec: Spec) -> list[str]:
         lines.append("# The formats are the same: without a function the records stay as they are.")
     lines += [
         "# Your own change of each record, in a module beside this file: from StateRecord to StateRecord, or None to",
-        "# drop it.",
+        '# drop it, which is refused unless allow has "drop", or [run] max_dropped or max_dropped_share bounds it.',
         '# function = "my_conversion:convert"',
     ]
     if must_be:

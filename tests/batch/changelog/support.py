@@ -85,7 +85,7 @@ class App:
             "work_dir": "work",
             "source": {"format": self.kind, "path": self.name, "store": "orders"},
             "target": {"format": self.kind, **target},
-            "conversion": {"function": "tests.batch.changelog.support:convert"},
+            "conversion": {"function": "tests.batch.changelog.support:convert", "allow": ["drop"]},
             # its group has no offset
             "changelog": {"bootstrap": self.broker.bootstrap, "way": self.way, "application": "stopped"},
             "run": {"chunk_size": "8 KiB"},

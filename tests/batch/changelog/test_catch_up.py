@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from migrate import RefusedError, VerificationError, catch_up, cutover, rejects, replay, run, status, verify
 from migrate.batch.changelog import tails
 from migrate.batch.steps import assemble
-from migrate.errors import RejectedError
+from migrate.errors import DroppedError, RejectedError
 from migrate.model.events import TAIL_EVENTS
 from tests.batch.changelog.support import NOW, TASKS, WINDOW, App, applied, entries_of, stored, tail_of
 from tests.broker.broker import Broker
@@ -118,7 +118,7 @@ def test_a_tail_that_may_lack_tombstones_is_laid_over_only_by_name(
     with pytest.raises(RefusedError, match="tombstones"):
         catch_up(app.spec)
     function = app.spec.conversion.function
-    allowed = replace(app, sections={"conversion": {"function": function, "allow": ["lost-tombstones"]}})
+    allowed = replace(app, sections={"conversion": {"function": function, "allow": ["drop", "lost-tombstones"]}})
     assert len(catch_up(allowed.spec).tails) == 1
 
 
@@ -138,8 +138,27 @@ def test_changes_that_did_not_arrive_are_found(broker: Broker, tmp_path: Path, m
     assert b"key-00001-0" not in app.restored(0)
 
 
+def test_what_the_function_drops_of_tails_counts_against_the_bound_too(broker: Broker, tmp_path: Path) -> None:
+    def bounded(most: int) -> App:
+        conversion = {"function": "tests.batch.changelog.support:convert"}
+        return replace(app, sections={"conversion": conversion, "run": {"max_dropped": most}})
+
+    app = App("tail-dropped", tmp_path, broker, count=20).make()
+    assert run(bounded(6).spec).totals.dropped == 6
+    for number in range(len(TASKS)):
+        app.write(app.topic, number, {b"drop-late": (b"x", NOW), b"key-00001-%d" % number: (b"y", NOW)})
+    with pytest.raises(DroppedError, match=r"drops \(it returns None\): 8, .* max_dropped allows 7"):
+        catch_up(bounded(7).spec)
+    assert status(bounded(7).spec).totals.dropped == 6
+    report = catch_up(bounded(8).spec)
+    assert [(each.keys, each.dropped, each.rejected) for each in report.tails] == [(2, 1, 0)] * 2
+    assert status(bounded(8).spec).totals.dropped == 8
+    (concern,) = report.concerns
+    assert (concern.kind, concern.accepted) == ("dropped", "[run] max_dropped = 8")
+
+
 def _rejecting(app: App, **run_section: object) -> App:
-    conversion = {"function": "tests.batch.changelog.support:convert_some"}
+    conversion = {"function": "tests.batch.changelog.support:convert_some", "allow": ["drop"]}
     return replace(app, sections={"conversion": conversion, "run": {"chunk_size": "8 KiB", **run_section}})
 
 
@@ -152,7 +171,7 @@ def test_records_of_tails_that_cannot_be_converted_hold_a_cut_over_back(broker: 
         catch_up(app.spec)
     app = _rejecting(app, on_reject="dead-letter")
     report = catch_up(app.spec)
-    assert [each.kind for each in report.concerns] == ["rejects"]
+    assert [each.kind for each in report.concerns if not each.accepted] == ["rejects"]
     assert "replay" not in report.next_step
     found = rejects(app.spec)
     assert (found.rejected, found.rejects[0].records, found.rejects[0].place != "") == (4, 4, True)

@@ -249,7 +249,7 @@ def test_spark_writes_the_same(broker: Broker, tmp_path: Path) -> None:
         f'name = "{app.name}"\nwork_dir = "work"\n'
         f'source = {{ format = "{WINDOW}", path = "{app.name}", store = "orders" }}\n'
         f'target = {{ format = "{WINDOW}", store = "orders2" }}\n'
-        f'conversion = {{ function = "changed:convert" }}\n'
+        f'conversion = {{ function = "changed:convert", allow = ["drop"] }}\n'
         f'changelog = {{ bootstrap = "{broker.bootstrap}", application = "stopped" }}\n',
         encoding="utf-8",
     )

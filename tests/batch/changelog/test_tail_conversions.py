@@ -74,7 +74,7 @@ def test_spark_lays_tails_over_the_stores(broker: Broker, tmp_path: Path) -> Non
         f'name = "{app.name}"\nwork_dir = "work"\n'
         f'source = {{ format = "{TIMESTAMPED}", path = "{app.name}", store = "orders" }}\n'
         f'target = {{ format = "{TIMESTAMPED}", store = "orders2" }}\n'
-        'conversion = { function = "changed_tail:convert" }\n'
+        'conversion = { function = "changed_tail:convert", allow = ["drop"] }\n'
         f'changelog = {{ bootstrap = "{broker.bootstrap}", application = "stopped" }}\n',
         encoding="utf-8",
     )

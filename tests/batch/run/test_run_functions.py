@@ -35,7 +35,7 @@ def test_a_function_drops_and_changes_records(tmp_path: Path) -> None:
         source,
         source_format=KEY_VALUE,
         target_format=TIMESTAMPED,
-        conversion={"function": "tests.shared.conversions:shout", "allow": ["changelog", "unclean-source"]},
+        conversion={"function": "tests.shared.conversions:shout", "allow": ["changelog", "drop", "unclean-source"]},
         run={"chunk_size": "8 KiB"},
     )
     report = run(spec)
@@ -48,7 +48,7 @@ def test_a_function_drops_and_changes_records(tmp_path: Path) -> None:
 
 def test_a_function_that_drops_everything_leaves_an_empty_store(tmp_path: Path) -> None:
     source = make_store(tmp_path / "old", numbered(3000))
-    report = migrate_store(source, tmp_path / "new", source=RAW, target=RAW, convert=lambda record: None)
+    report = migrate_store(source, tmp_path / "new", source=RAW, target=RAW, convert=lambda record: None, may_drop=True)
     assert (report.totals.dropped, report.totals.records_out) == (3000, 0)
     assert read_families(tmp_path / "new") == {"default": {}}
 

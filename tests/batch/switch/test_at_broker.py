@@ -312,7 +312,7 @@ def test_what_a_killed_rollback_left_open_does_not_hold_up_the_next_one(make: Ma
 def test_a_half_written_changelog_is_given_up_with_its_old_values_and_times(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sections = {"target": {"format": TIMESTAMPED}, "conversion": {"function": "appending:convert"}}
+    sections = {"target": {"format": TIMESTAMPED}, "conversion": {"function": "appending:convert", "allow": ["drop"]}}
     app = make(way="append", kind=KEY_VALUE, sections=sections)
     module = app.base / "appending.py"
     module.write_text(_APPENDING, encoding="utf-8")
