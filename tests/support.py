@@ -223,12 +223,16 @@ def fixture_records(task: str, store: str) -> list[tuple[bytes, bytes, int | Non
 
 
 def make_spec(base_dir: Path, source: Path, /, *, source_format: str, target_format: str, **sections: Any) -> Spec:  # noqa: ANN401
-    """A spec over `source`, published to `base_dir`/new; `sections` are merged into it."""
+    """A spec over `source`; `sections` are merged into it.
+
+    It is published to `base_dir`/new; an application, of which stores are named, to the directory of its name in there.
+    """
+    is_application = not {"store", "stores"}.isdisjoint(sections.get("source", {}))
     content: dict[str, Any] = {
         "name": "test",
         "work_dir": "work",
         "source": {"format": source_format, "path": str(source)},
-        "target": {"format": target_format, "path": "new"},
+        "target": {"format": target_format, "path": f"new/{source.name}" if is_application else "new"},
     }
     for name, section in sections.items():
         content[name] = {**content[name], **section} if isinstance(content.get(name), dict) else section

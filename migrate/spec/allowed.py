@@ -9,6 +9,7 @@ from formats import FORMATS, Conversion, Format, conversion_problem
 from migrate.errors import RefusedError
 
 Allowance = Literal[
+    "application-id",
     "changelog",
     "drop",
     "key-change",
@@ -21,6 +22,7 @@ Allowance = Literal[
     "unclean-source",
     "unverified",
 ]
+APPLICATION_ID: Final = "application-id"
 CHANGELOG: Final = "changelog"
 DROP: Final = "drop"
 KEY_CHANGE: Final = "key-change"
@@ -34,6 +36,7 @@ MEANINGS: dict[str, str] = {
     "loss:timestamp": "the old store's timestamps have no place in the new one",
     "loss:headers": "the old store's headers have no place in the new one",
     "loss:history": "the latest value of each key stays, former ones have no place in the new store",
+    APPLICATION_ID: "the new directory has another id's name, and you make the topics and offsets of that id",
     CHANGELOG: "the changelog topic would still hold records of the old form, which a section [changelog] migrates",
     DROP: "records for which the function returns None are left out; [run] max_dropped or max_dropped_share bounds it",
     KEY_CHANGE: "keys change, and every new key belongs to the same task as the old one",

@@ -124,6 +124,13 @@ class System(ABC):
         """The topic of a store partition's changelog as the system names it; its records: `Format.changelog_form`."""
         return f"{application}-{store}-changelog"
 
+    def application_ids(self, path: Path) -> dict[str, set[str]] | None:
+        """The topics of changelogs that a state directory names, by the application's id with which each begins.
+
+        None: the directory need not be named by the id.
+        """
+        return None
+
     def next_record(self, offset: int) -> int:
         """The offset of the next record to apply, where the system states `offset`; 0 where it does not know one."""
         return max(offset + 1 - self.ahead, 0) if offset >= 0 else 0

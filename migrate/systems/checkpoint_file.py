@@ -101,12 +101,23 @@ def lines_of_store(
     """
     if not lines:
         return []
-    task = path / partition.task
-    stores = (_folders(task) - {"rocksdb"}) | _folders(task / "rocksdb") | {partition.store}
+    stores = _stores_in(path / partition.task) | {partition.store}
     named = application or path.name
     changelogs = {store: system.changelog_topic(named, partition.task, store) for store in stores}
     owners = stores_of_topics([topic for topic, _, _ in lines], changelogs)
     return [owner == partition.store for owner in owners]
+
+
+def changelogs_in(task: Path, topics: Iterable[str]) -> list[tuple[str, str]]:
+    """Each of these topics that ends like the changelog of a store in the task's directory, and how it begins."""
+    names = sorted(_stores_in(task), key=len, reverse=True)
+    owners = ((topic, _by_ending(topic, names)) for topic in topics)
+    return [(topic, topic.removesuffix(f"-{owner}-changelog")) for topic, owner in owners if owner is not None]
+
+
+def _stores_in(task: Path) -> set[str]:
+    """The names of the stores in a task's directory, and of other directories there."""
+    return (_folders(task) - {"rocksdb"}) | _folders(task / "rocksdb")
 
 
 def _folders(folder: Path) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
@@ -14,7 +14,14 @@ from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
 from migrate.stores.regular_files import Folder
 from migrate.stores.rocksdb.layout import is_rocksdb, unreadable
 from migrate.systems.base import StoreDirectory, System
-from migrate.systems.checkpoint_file import CHECKPOINT, OFFSET_UNKNOWN, lines_of_store, read_checkpoint, replace_lines
+from migrate.systems.checkpoint_file import (
+    CHECKPOINT,
+    OFFSET_UNKNOWN,
+    changelogs_in,
+    lines_of_store,
+    read_checkpoint,
+    replace_lines,
+)
 from migrate.systems.task_tree import GLOBAL, KAFKA_STREAMS, KEY_VALUE_STORES, TASK_TREES, TaskTree
 
 _KINDS = {False: "key-value", True: "windowed or session"}
@@ -128,6 +135,25 @@ class TaskTreeSystem(System):
         """The lines of a task's checkpoint file; None: there is no such file."""
         file = next((task / name for name in self.checkpoints if (task / name).exists()), None)
         return None if file is None else read_checkpoint(file, owner=self.title)
+
+    def application_ids(self, path: Path) -> dict[str, set[str]] | None:
+        """By the checkpoint files or, where those name no changelog, by the first store that states offsets itself."""
+        if _TOPOLOGY.fullmatch(path.name):
+            return None
+        tasks = [task for task in self.tree.task_directories(path) if task.name != GLOBAL]
+        found = self._ids(path, ((task, self.checkpoint_lines(task) or ()) for task in tasks))
+        within = ((path / each.task, self.positions_within([each.path]).lines) for each in self.store_directories(path))
+        return found or next((ids for each in within if (ids := self._ids(path, [each]))), {})
+
+    def _ids(self, path: Path, lines: Iterable[tuple[Path, Iterable[Line]]]) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for task, each in lines:
+            for topic, application in changelogs_in(task, [topic for topic, _, _ in each]):
+                if task.parent == path:
+                    found.setdefault(application, set()).add(topic)
+                elif application == f"{path.name}-{task.parent.name.strip('_')}":  # else the prefix is configured
+                    found.setdefault(path.name, set()).add(topic)
+        return found
 
     def merged_lines(
         self, path: Path, partition: StorePartition, positions: ChangelogOffsets, application: str | None

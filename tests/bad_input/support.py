@@ -48,7 +48,7 @@ class Migration:
     @property
     def target(self) -> Path:
         """Where the new state directory is to appear."""
-        return self.folder / "new"
+        return self.folder / str(self.spec["target"].get("path", "new"))
 
     @property
     def home(self) -> Path:
@@ -162,7 +162,7 @@ def app_migration(commands: Commands, folder: Path) -> Migration:
         "name": "test",
         "work_dir": "work",
         "source": {"format": KEY_VALUE, "path": source.name, "store": STORE},
-        "target": {"format": TIMESTAMPED, "path": "new"},
+        "target": {"format": TIMESTAMPED, "path": f"new/{source.name}"},
     }
     return Migration(commands, folder, source, sections)
 

@@ -197,7 +197,8 @@ def test_a_run_removes_nothing_of_somebody_else(app: Migration) -> None:
     _killed(app)
     names = (".git/HEAD", ".envrc", "snapshot-old.tmp/a", "dead-letters/a", "new/mine/a", "chunks/a.txt", "..a.tmp/a")
     theirs = _theirs(app.home, names)
-    beside = _theirs(app.folder, (".new.stateferry-backup/a", ".new.stateferry-0123456789ab/a"))
+    temporary = f".{app.target.name}.stateferry-"
+    beside = _theirs(app.target.parent, (f"{temporary}backup/a", f"{temporary}0123456789ab/a"))
     _killed(app)
     assert {file.read_text() for file in (*theirs, *beside)} == {"of somebody else"}
     outcome = app.run("--json", verb="abandon")

@@ -23,7 +23,7 @@ path = "orders-app"
 store = "refunds"
 [target]
 format = "kafka-streams.timestamped-key-value"
-path = "new"
+path = "new/orders-app"
 [conversion]
 function = "tests.shared.conversions:picky"
 allow = ["changelog", "unclean-source"]
@@ -41,15 +41,17 @@ def make_migration(base: Path, *, publishes: bool = True) -> Path:
     for unwanted in ("0_2", "0_0/rocksdb/orders", "0_1/rocksdb/orders", "0_1/rocksdb/customers"):
         shutil.rmtree(application / unwanted)
     file = base / "migration.toml"
-    file.write_text(_SPEC if publishes else _SPEC.replace('path = "new"\n', ""))
+    file.write_text(_SPEC if publishes else _SPEC.replace('path = "new/orders-app"\n', ""))
     return file
 
 
 def result_of(base: Path) -> dict[str, object]:
     """Every record of the published stores and of the dead letters, and all other published files."""
-    stores = sorted((base / "new").glob("*/rocksdb/refunds"))
+    stores = sorted((base / "new/orders-app").glob("*/rocksdb/refunds"))
     found: dict[str, object] = {str(path.relative_to(base)): read_families(path) for path in stores}
-    files = {name: state[1:] for name, state in tree_state(base / "new").items() if "/rocksdb/refunds" not in name}
+    files = {
+        name: state[1:] for name, state in tree_state(base / "new/orders-app").items() if "/rocksdb/refunds" not in name
+    }
     rejected = sorted(row["key"] for row in read_delta(base / "work" / "test" / "dead-letters"))
     return found | files | {"dead letters": rejected}
 

@@ -90,7 +90,7 @@ class Checks:
         self._was_switched |= command in SWITCHES
         self._check_source(command)
         if self.scenario.publishes and not (command == "run" and self.scenario.is_held_back):
-            self._check_migrated(self.base / PUBLISHED)
+            self._check_migrated(self.base / self.scenario.published)
         if command == "abandon":
             require(not self.home.exists(), f"{self.home} is still there")
         else:
@@ -119,7 +119,7 @@ class Checks:
 
     def observed(self) -> Expected:
         """What this migration made."""
-        root = self.base / PUBLISHED if self.scenario.publishes else self.source
+        root = self.base / self.scenario.published if self.scenario.publishes else self.source
         stores = read_stores(root, self.scenario.kind.stores)
         return Expected(stores, dead_letters(self.home), intervals(self.rows))
 
@@ -179,6 +179,8 @@ class Checks:
             *([PUBLISHED] if self.scenario.publishes else []),
         }
         found = {path.name for path in self.base.iterdir()} - known
+        if (self.base / PUBLISHED).is_dir():
+            found |= {path.name for path in (self.base / PUBLISHED).iterdir()} - {self.scenario.kind.directory}
         if (self.base / WORK_DIR).is_dir():
             found |= {f"{WORK_DIR}/{path.name}" for path in (self.base / WORK_DIR).iterdir() if path.name != NAME}
         return sorted(found)

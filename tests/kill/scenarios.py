@@ -229,6 +229,11 @@ class Scenario:
         return f"{self.kind.name}{how}: {', '.join(self.commands)}"
 
     @property
+    def published(self) -> str:
+        """The new state directory, which has the old one's name."""
+        return f"{PUBLISHED}/{self.kind.directory}"
+
+    @property
     def is_held_back(self) -> bool:
         """Whether `run` publishes nothing, for its rejects: `replay` does."""
         return self.publishes and "replay" in self.commands
@@ -238,7 +243,7 @@ class Scenario:
         base.mkdir(parents=True)
         shutil.copytree(template / self.kind.directory, base / self.kind.directory)
         spec = base / SPEC_FILE
-        target = f'path = "{PUBLISHED}"\n' if self.publishes else ""
+        target = f'path = "{self.published}"\n' if self.publishes else ""
         self.kind.write_function(base, is_mended=False)
         spec.write_text(f'name = "{NAME}"\nwork_dir = "{WORK_DIR}"\n{self.kind.spec}{target}', encoding="utf-8")
         return spec

@@ -16,7 +16,7 @@ from tests.kill.checks import CheckFailedError, Checks, Expected
 from tests.kill.harness import Tally
 from tests.kill.migrations import Migration
 from tests.kill.plans import MOST_KILLS, Calm, Kill, plan_campaigns
-from tests.kill.scenarios import APPLICATION, PROVOKED_BY, PUBLISHED, RAW_STORE, Kind, Scenario, owner, required_events
+from tests.kill.scenarios import APPLICATION, PROVOKED_BY, RAW_STORE, Kind, Scenario, owner, required_events
 from tests.kill.zygote import Zygote
 from tests.support import flip_byte, open_store
 
@@ -96,10 +96,10 @@ def test_chunks_are_left_behind_after_finalize(checks: Checks) -> None:
         checks.after_end("finalize")
 
 
-@pytest.mark.parametrize("name", [".new.stateferry-0123456789ab", "work/other"])
+@pytest.mark.parametrize("name", ["new/.orders-app.stateferry-0123456789ab", "work/other"])
 def test_what_lies_beside_the_target_is_found(name: str, checks: Checks) -> None:
     (checks.base / name).mkdir()
-    with pytest.raises(CheckFailedError, match=name):
+    with pytest.raises(CheckFailedError, match=Path(name).name):
         checks.after_end("run")
 
 
@@ -145,7 +145,7 @@ def _add_a_file(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [_change_a_byte, _change_a_mode, _add_a_file])
-@pytest.mark.parametrize("which", [APPLICATION.directory, PUBLISHED])
+@pytest.mark.parametrize("which", [APPLICATION.directory, RUN.published])
 def test_any_change_to_an_application_is_found(which: str, change: Callable[[Path], None], checks: Checks) -> None:
     change(checks.base / which)
     with pytest.raises(CheckFailedError, match="changed"):
@@ -153,14 +153,14 @@ def test_any_change_to_an_application_is_found(which: str, change: Callable[[Pat
 
 
 def test_another_record_is_found(checks: Checks) -> None:
-    with open_store(checks.base / PUBLISHED / "0_0" / "rocksdb" / "refunds") as store:
+    with open_store(checks.base / RUN.published / "0_0" / "rocksdb" / "refunds") as store:
         store[b"k"] = b"v"
-    with pytest.raises(CheckFailedError, match="records of new/0_0/rocksdb/refunds"):
+    with pytest.raises(CheckFailedError, match="records of orders-app/0_0/rocksdb/refunds"):
         checks.after_end("run")
 
 
 def test_stores_may_be_swapped_one_by_one_but_only_whole(checks: Checks) -> None:
-    old, new = (checks.base / folder / "0_0" / "rocksdb" / "refunds" for folder in (RUN.kind.directory, PUBLISHED))
+    old, new = (checks.base / folder / "0_0" / "rocksdb" / "refunds" for folder in (RUN.kind.directory, RUN.published))
     with pytest.raises(CheckFailedError):
         checks.after_end("cutover")
     shutil.rmtree(old)
@@ -192,7 +192,7 @@ def test_a_process_is_killed_where_it_was_told_to_be(template: Path, zygote: Zyg
 
 def test_a_command_that_fails_is_a_finding(template: Path, zygote: Zygote, tmp_path: Path) -> None:
     migration = Migration(RUN, template, tmp_path, zygote)
-    (migration.base / PUBLISHED).mkdir()
+    (migration.base / RUN.published).mkdir(parents=True)
     with pytest.raises(CheckFailedError, match=r"run ended with 6:\n(.|\n)*exists"):
         migration.perform("run")
 

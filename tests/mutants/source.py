@@ -70,6 +70,14 @@ SOURCE: tuple[Mutant, ...] = (
         tests=("test_an_adapter_or_a_store_is_not_opened_for_writing_while_another_process_holds_it[0_0]",),
     ),
     Mutant(
+        name="published-under-another-id",
+        claim="I8",
+        definition="check_target_name",
+        old="    if name in ids:\n",
+        new="    if ids:\n",
+        tests=("test_topics_count_and_not_the_name_of_the_old_directory",),
+    ),
+    Mutant(
         name="clean-stop-taken-for-the-end",
         claim="I6",
         definition="check_clean",

@@ -97,7 +97,7 @@ SITUATIONS = [
     raw("a target that exists", REFUSED, "[target] path {target} exists already",
         "name a path that does not exist yet", do=target_with_a_file, then=completes(without_it)),
     app("an empty target that exists", REFUSED, "[target] path {target} exists already",
-        "name a path that does not exist yet", do=lambda migration: migration.target.mkdir()),
+        "name a path that does not exist yet", do=lambda migration: migration.target.mkdir(parents=True)),
     *(app(f"a target that contains the source or lies in it, {path}", REFUSED, "[target] path", where, "name a",
           target={"path": path})
       for path, where in (("orders-app", "{source}"), ("orders-app/new", "{source}/new"), (".", "{folder}"))),

@@ -110,7 +110,7 @@ def visits_migration(commands: Commands, folder: Path, segments: Mapping[int, Fa
         "name": "test",
         "work_dir": "work",
         "source": {"format": WINDOW, "path": source.name, "store": "visits"},
-        "target": {"format": TIMESTAMPED_WINDOW, "path": "new"},
+        "target": {"format": TIMESTAMPED_WINDOW, "path": f"new/{source.name}"},
     }
     return Migration(commands, folder, source, sections)
 

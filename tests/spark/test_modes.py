@@ -16,7 +16,7 @@ path = "orders-app"
 store = "orders"
 [target]
 format = "kafka-streams.timestamped-key-value"
-path = "new"
+path = "new/orders-app"
 [conversion]
 function = "conversion:convert"
 allow = ["changelog", "unclean-source"]

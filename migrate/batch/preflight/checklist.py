@@ -28,6 +28,7 @@ from migrate.batch.preflight.places import (
     check_owner,
     check_position,
     check_space,
+    check_target_name,
     check_target_path,
     check_version,
     check_work_dir,
@@ -242,6 +243,7 @@ class Preflight:
             Check("work_dir.writable", "the work_dir can be written to", lambda: check_writable(self._spec)),
             Check("work_dir.links", "snapshot files can be hard-linked, or are copied", self._links, found),
             Check("target.place", "the new store can take its place in one step", self._target, found),
+            Check("target.name", "a new directory has the application's id as its name", self._name, found),
             Check(
                 "work_dir.space",
                 "there is room for the new stores, and a fifth more",
@@ -386,6 +388,9 @@ class Preflight:
     def _target(self) -> None:
         if self.stored is None:
             check_target_path(self._spec, self.source)
+
+    def _name(self) -> str | Doubt:
+        return check_target_name(self._spec, self.source)
 
     def _space(self) -> str:
         if self.stored is not None and self.is_snapshot_current:

@@ -15,8 +15,9 @@ from migrate.batch.source.snapshot import is_snapshot_current
 from migrate.batch.source.source import Source, is_another_system
 from migrate.errors import RefusedError, SourceChangedError
 from migrate.model.plan import DatabasePlan, Plan
+from migrate.model.reports import Doubt
 from migrate.model.units import size
-from migrate.spec.allowed import UNCLEAN_SOURCE, allowing
+from migrate.spec.allowed import APPLICATION_ID, UNCLEAN_SOURCE, allowing
 from migrate.spec.spec import Spec
 from migrate.stores.carry_over import check_can_be_carried_over
 from migrate.stores.exchange import can_rename
@@ -133,6 +134,37 @@ def check_target_path(spec: Spec, source: Source) -> None:
             f"[target] path {target} and the source contain each other", hint="name a path beside the source"
         )
     check_can_be_carried_over(source.path)
+
+
+def check_target_name(spec: Spec, source: Source) -> str | Doubt:
+    """Raises RefusedError where the new directory's name is another id than the application's, which decides on topics.
+
+    A Doubt where nothing tells the id.
+    """
+    found, target = source.system.application_ids(source.path), spec.target_path
+    if found is None or target is None:
+        return ""
+    given, name = None if spec.changelog is None else spec.changelog.application_id, target.name
+    ids = (given,) if given is not None else tuple(found)
+    if name in ids:
+        return f"its name is the application's id: {name}"
+    known = " or ".join(sorted(ids))
+    if not ids:
+        unknown = f"no file in {source.path} names a changelog, so that the application's id is not known"
+        if name == source.path.name:
+            return f"{unknown}; the new directory keeps the old one's name"
+        return Doubt(f"{unknown}: only one with the id {name} finds {target}", "else let [target] path end in its id")
+    if APPLICATION_ID in spec.conversion.allow:
+        return f"its name is {name}, and the application's id is {known} (allowed by name)"
+    ends = {topic.removeprefix(each) for each in ids for topic in found.get(each, ())}
+    ends = ends or {source.system.changelog_topic("", "", store) for store in spec.source.store_names}
+    topics = [f"{name}{end}" for end in sorted(ends)]
+    raise RefusedError(
+        f"[target] path {target} ends in {name}, and the application's id is {known}: one whose id is {name} would "
+        f"read {', '.join(topics[:3])}{f' and {len(topics) - 3} more' if topics[3:] else ''}, and all inputs again",
+        hint=f'let the path end in the id: [target] path = "{target / sorted(ids)[0]}"; or, if you make these topics '
+        f"and commit that group's offsets yourself, {allowing(APPLICATION_ID)}",
+    )
 
 
 def check_work_dir(spec: Spec) -> None:

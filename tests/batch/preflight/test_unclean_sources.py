@@ -288,7 +288,7 @@ def test_the_command_takes_the_ends_of_the_broker(app: Path, verb: str) -> None:
     file = app.parent / "migration.toml"
     file.write_text(
         'name = "orders"\nwork_dir = "work"\n[source]\nformat = "kafka-streams.key-value"\npath = "orders-app"\n'
-        'store = "orders"\n[target]\nformat = "kafka-streams.timestamped-key-value"\npath = "new"\n'
+        'store = "orders"\n[target]\nformat = "kafka-streams.timestamped-key-value"\npath = "new/orders-app"\n'
         '[conversion]\nfunction = "upper_case:convert"\nallow = ["changelog"]\n'
     )
     options = [] if verb == "plan" else ["--no-spark"]

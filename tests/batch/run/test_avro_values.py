@@ -43,7 +43,7 @@ def test_a_field_that_was_renamed_keeps_its_value_where_its_old_name_is_used_aga
         conversion={"allow": ["changelog", "unclean-source"], "value": sides},
     )
     run(spec)
-    found = read_family(tmp_path / "new/0_0/rocksdb/people")
+    found = read_family(tmp_path / "new/app/0_0/rocksdb/people")
     as_float = struct.pack("<I", 0x5E800001)
     assert found == {
         key: value.removesuffix(encode_long(visits)) + _text("NEW") + as_float for key, value in records.items()

@@ -130,17 +130,21 @@ def test_while_a_directory_is_built_beside_the_target_nobody_looks_into_it(publi
     finally:
         built.is_over = True
     assert built.modes == {0o700}
-    assert stat.S_IMODE((public / "new").stat().st_mode) == 0o755
+    assert stat.S_IMODE((public / "new/orders-app").stat().st_mode) == 0o755
 
 
 class _Built:
     """The modes of the directory that is built, whenever a file is linked or copied into it."""
 
     def __init__(self, spec: Spec) -> None:
-        self._folder = spec.base_dir
+        self._folder = spec.base_dir / "new"
         self.modes: set[int] = set()
         self.is_over = False
 
     def hook(self, event: str, arguments: tuple[object, ...]) -> None:
-        if not self.is_over and event in ("os.link", "shutil.copyfile") and ".new.stateferry-" in str(arguments[1]):
-            self.modes |= {stat.S_IMODE(path.stat().st_mode) for path in self._folder.glob(".new.stateferry-*")}
+        if (
+            not self.is_over
+            and event in ("os.link", "shutil.copyfile")
+            and ".orders-app.stateferry-" in str(arguments[1])
+        ):
+            self.modes |= {stat.S_IMODE(path.stat().st_mode) for path in self._folder.glob(".orders-app.stateferry-*")}

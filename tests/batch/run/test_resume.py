@@ -83,8 +83,10 @@ def _spec(base: Path, application: Path) -> Spec:
 
 def _published(base: Path) -> dict[str, object]:
     """Every record of the migrated store, and all other files."""
-    stores = {path: read_families(path) for path in sorted((base / "new").glob("*/rocksdb/refunds"))}
-    files = {name: state for name, state in tree_state(base / "new").items() if "/rocksdb/refunds" not in name}
+    stores = {path: read_families(path) for path in sorted((base / "new/orders-app").glob("*/rocksdb/refunds"))}
+    files = {
+        name: state for name, state in tree_state(base / "new/orders-app").items() if "/rocksdb/refunds" not in name
+    }
     found: dict[str, object] = {str(path.relative_to(base)): families for path, families in stores.items()}
     return found | {name: state[1:] for name, state in files.items()}
 

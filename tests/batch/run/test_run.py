@@ -42,19 +42,22 @@ def test_a_real_application_becomes_timestamped(tmp_path: Path) -> None:
     before = tree_state(application)
     report = run(kafka_spec(tmp_path, application, run={"chunk_size": "64 KiB"}))
     assert tree_state(application) == before
-    assert (report.state, report.published, report.verification.ok) == ("published", tmp_path / "new", True)
+    assert (report.state, report.published, report.verification.ok) == ("published", tmp_path / "new/orders-app", True)
     assert report.totals.records_in == report.totals.records_out == report.verification.records == 6600
     assert report.totals.chunks == report.chunks_planned > 9
     for task in TASKS:
         for store in ("orders", "refunds"):
             expected = {key: UNKNOWN_TIMESTAMP + value for key, value, _ in fixture_records(task, store)}
-            assert read_families(tmp_path / "new" / task / "rocksdb" / store) == {"default": {}, NEW_FAMILY: expected}
+            assert read_families(tmp_path / "new/orders-app" / task / "rocksdb" / store) == {
+                "default": {},
+                NEW_FAMILY: expected,
+            }
 
 
 def test_all_else_in_the_application_is_carried_over(tmp_path: Path) -> None:
     application = copy_fixture(tmp_path)
     run(kafka_spec(tmp_path, application))
-    old, new = tree_state(application), tree_state(tmp_path / "new")
+    old, new = tree_state(application), tree_state(tmp_path / "new/orders-app")
     migrated = tuple(f"{task}/rocksdb/{store}/" for task in TASKS for store in ("orders", "refunds"))
     rest = {name: state[1:] for name, state in old.items() if not name.startswith(migrated)}
     assert {name: state[1:] for name, state in new.items() if not name.startswith(migrated)} == rest
@@ -71,12 +74,12 @@ def test_timestamps_may_be_lost_where_that_is_allowed(tmp_path: Path) -> None:
     run(make_spec(tmp_path, application, conversion={"allow": ["loss:timestamp"]}, **spec))  # type: ignore[arg-type]
     for task in TASKS:
         expected = {key: value for key, value, _ in fixture_records(task, "customers")}
-        assert read_families(tmp_path / "new" / task / "rocksdb" / "customers") == {"default": expected}
+        assert read_families(tmp_path / "new/orders-app" / task / "rocksdb" / "customers") == {"default": expected}
 
 
 def test_the_default_timestamp_is_written(tmp_path: Path) -> None:
     run(kafka_spec(tmp_path, copy_fixture(tmp_path), conversion={"default_timestamp_ms": 1_700_000_000_000}))
-    values = read_family(tmp_path / "new" / "0_0" / "rocksdb" / "orders", NEW_FAMILY).values()
+    values = read_family(tmp_path / "new/orders-app/0_0/rocksdb/orders", NEW_FAMILY).values()
     assert {value[:8] for value in values} == {(1_700_000_000_000).to_bytes(8, "big")}
 
 
@@ -98,7 +101,7 @@ def test_the_systems_own_family_is_carried_as_it_is(tmp_path: Path) -> None:
     offsets = {b"app-s-changelog-0": bytes(7) + b"\x09", b"status": bytes(8)}
     make_families(application / "0_0" / "rocksdb" / "s", {"default": numbered(50), "offsets": offsets})
     run(kafka_spec(tmp_path, application, source={"store": "s"}))
-    found = read_families(tmp_path / "new" / "0_0" / "rocksdb" / "s")
+    found = read_families(tmp_path / "new/app/0_0/rocksdb/s")
     assert found["offsets"] == offsets
     assert found[NEW_FAMILY] == {key: UNKNOWN_TIMESTAMP + value for key, value in numbered(50).items()}
 

@@ -329,8 +329,12 @@ def test_a_record_in_the_wrong_new_segment_is_found(mode: str, tmp_path: Path) -
 def test_the_space_that_is_asked_for_does_not_grow_with_the_segments(tmp_path: Path) -> None:
     _make(tmp_path)
     source = {"retention_ms": RETENTION}
-    run(windowed_spec(tmp_path, WINDOW, name="few", source=source, target={"retention_ms": RETENTION, "path": "few"}))
-    many = {"retention_ms": 2 * RETENTION, "segment_ms": 4 * MINUTE, "path": "many"}
+    run(
+        windowed_spec(
+            tmp_path, WINDOW, name="few", source=source, target={"retention_ms": RETENTION, "path": "few/app"}
+        )
+    )
+    many = {"retention_ms": 2 * RETENTION, "segment_ms": 4 * MINUTE, "path": "many/app"}
     run(windowed_spec(tmp_path, WINDOW, name="many", source=source, target=many))
     few, split = (load_plan(tmp_path / "work" / name) for name in ("few", "many"))
     assert few is not None

@@ -28,12 +28,12 @@ def _spec(folder: Path, source: str, target: str, /, **sections: Any) -> Spec:  
 
 def test_a_timestamped_store_becomes_a_versioned_one(tmp_path: Path) -> None:
     run(_spec(tmp_path, TIMESTAMPED, VERSIONED))
-    assert read_families(tmp_path / "new/0_0/rocksdb/prices") == {"default": LATEST}
+    assert read_families(tmp_path / "new/app/0_0/rocksdb/prices") == {"default": LATEST}
 
 
 def test_a_versioned_store_becomes_one_of_the_latest_values(tmp_path: Path) -> None:
     run(_spec(tmp_path, VERSIONED, TIMESTAMPED, conversion={"allow": ["loss:history"]}))
-    found = read_families(tmp_path / "new/0_0/rocksdb/prices")
+    found = read_families(tmp_path / "new/app/0_0/rocksdb/prices")
     assert found == {"default": {}, "keyValueWithTimestamp": SIMPLE}
 
 
@@ -46,4 +46,4 @@ def test_a_function_converts_former_values_too(tmp_path: Path) -> None:
     conversion = {"allow": ["changelog", "unclean-source"], "function": "shouting_prices:convert"}
     run(_spec(tmp_path, VERSIONED, VERSIONED, conversion=conversion))
     shouted = {key: value.replace(b"now", b"NOW").replace(b"then", b"THEN") for key, value in (LATEST | FORMER).items()}
-    assert read_families(tmp_path / "new/0_0/rocksdb/prices") == {"default": shouted}
+    assert read_families(tmp_path / "new/app/0_0/rocksdb/prices") == {"default": shouted}

@@ -135,7 +135,9 @@ def test_every_store_partition_is_named(tmp_path: Path) -> None:
     partitions = {f"{task}/{store}" for task in ("0_0", "0_1", "0_2") for store in ("orders", "refunds")}
     assert {chunk.store_partition for chunk in reported.chunks} == partitions
     assert {step.store_partition for step in reported.steps} == {*partitions, None}
-    assert set(reported.new_stores) == {tmp_path / "new" / name.replace("/", "/rocksdb/") for name in partitions}
+    assert set(reported.new_stores) == {
+        tmp_path / "new/orders-app" / name.replace("/", "/rocksdb/") for name in partitions
+    }
     assert "changelog" in reported.changelog
 
 

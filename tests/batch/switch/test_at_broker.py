@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -221,11 +222,13 @@ def test_offsets_that_are_gone_stay_where_they_are_if_asked(make: Make) -> None:
 
 
 def test_a_published_store_has_its_topic_and_the_old_one_is_deleted_by_name_and_id(make: Make) -> None:
-    app = make(sections={"target": {"format": TIMESTAMPED, "store": "orders2", "path": "new"}}).begin()
+    app = make()
+    target = {"format": TIMESTAMPED, "store": "orders2", "path": f"new/{app.name}"}
+    app = replace(app, sections={"target": target}).begin()
     for number, task in enumerate(TASKS):
-        lines = read_checkpoint(app.base / "new" / task / ".checkpoint")
+        lines = read_checkpoint(app.base / "new" / app.name / task / ".checkpoint")
         assert lines == [(app.new_topic, number, app.last_offset(number))]
-        assert [folder.name for folder in (app.base / "new" / task / "rocksdb").iterdir()] == ["orders2"]
+        assert [folder.name for folder in (app.base / "new" / app.name / task / "rocksdb").iterdir()] == ["orders2"]
     assert app.topic in removed_by_finalize(app.spec, delete_topic=True)
     assert finalize(app.spec, delete_topic=True).removed_topics == (app.topic,)
     assert (app.has_topic(app.new_topic), app.has_topic(app.topic)) == (True, False)

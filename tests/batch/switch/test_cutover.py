@@ -39,7 +39,7 @@ def test_the_new_stores_are_those_that_a_published_run_of_the_same_spec_gives(ap
 
     for partition in PARTITIONS:
         task, _, store = partition.partition("/")
-        assert read_families(app.live(partition)) == read_families(folder / "new" / task / "rocksdb" / store)
+        assert read_families(app.live(partition)) == read_families(folder / "new/orders-app" / task / "rocksdb" / store)
 
 
 def test_nothing_else_in_the_applications_directory_is_touched(app: Application) -> None:

@@ -81,11 +81,11 @@ def test_a_published_migration_is_finalized_without_a_cutover(folder: Path) -> N
     application = make_application(folder)
     spec = kafka_spec(folder, application)
     run(spec)
-    before = tree_state(application), tree_state(folder / "new")
+    before = tree_state(application), tree_state(folder / "new/orders-app")
 
     assert finalize(spec).state == "finalized"
 
-    assert (tree_state(application), tree_state(folder / "new")) == before
+    assert (tree_state(application), tree_state(folder / "new/orders-app")) == before
     assert {path.name for path in spec.home.iterdir()} == LEFT_FOR_GOOD
     assert run(spec).state == "finalized"
 

@@ -119,7 +119,7 @@ def test_a_finalize_that_was_killed_checks_again(app: Application) -> None:
 def test_a_published_directory_is_looked_at_too(folder: Path) -> None:
     spec = kafka_spec(folder, make_application(folder))
     run(spec)
-    new = folder / "new"
+    new = folder / "new/orders-app"
     kept = new.rename(folder / "kept")
     copy_fixture(folder / "other").rename(new)
     before = content(spec.home)
