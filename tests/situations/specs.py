@@ -38,7 +38,7 @@ WRONG: list[tuple[str, dict[str, object], str]] = [
     ("source", {"stores": ["refunds"]}, "source: give `store` or `stores`, not both"),
     ("source", {"store": 7}, "source.store: should be text, in quotes, is 7"),
     ("source", {"path": 7}, "source.path: should be a path, in quotes, is 7"),
-    ("conversion", {"allow": ["loss:time"]}, "conversion.allow.0: should be 'application-id', 'changelog', 'key-change'"),
+    ("conversion", {"allow": ["loss:time"]}, "conversion.allow.0: should be 'application-id', 'changelog'"),
     ("conversion", {"allow": "changelog"}, "conversion.allow: should be a list, in brackets, is 'changelog'"),
     ("conversion", {"default_timestamp_ms": "now"}, "conversion.default_timestamp_ms: should be a whole number"),
     ("conversion", {"default_timestamp_ms": -2}, "greater than or equal to -1"),
