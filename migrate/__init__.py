@@ -100,6 +100,7 @@ if TYPE_CHECKING:
     from migrate.model.reports import ChangelogReport as ChangelogReport
     from migrate.model.reports import Column as Column
     from migrate.model.reports import Concern as Concern
+    from migrate.model.reports import Held as Held
     from migrate.model.reports import RejectsReport as RejectsReport
     from migrate.model.reports import RunReport as RunReport
     from migrate.model.reports import SetBack as SetBack
@@ -219,7 +220,7 @@ _HOMES = {
     "migrate.model.events": "Event",
     "migrate.model.preview": "RejectReason Shown",
     "migrate.model.reports": (
-        "AbandonReport Behind CatchUpReport ChangelogReport Column Concern RejectsReport RunReport SetBack "
+        "AbandonReport Behind CatchUpReport ChangelogReport Column Concern Held RejectsReport RunReport SetBack "
         "SnapshotReport StatusReport SwitchReport TailReport Throughput Verifying VerifyReport"
     ),
     "migrate.queries.definition": "StoreDefinition",
