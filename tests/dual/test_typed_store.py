@@ -13,6 +13,7 @@ import pytest
 from formats.avro.schema import AvroSchema
 from formats.errors import InvalidEntryError
 from formats.serdes.avro_serde import AvroSerde
+from formats.serdes.json_text import JsonSerde
 from migrate import ConversionError, MemoryStore, SpecError, StateStore, StoreClosedError, TypedStore, open_store
 from tests.support import RAW, make_store
 
@@ -64,6 +65,20 @@ def test_objects_go_in_and_come_out(tmp_path: Path) -> None:
         assert list(counts.range("b", "e")) == [("b", {"n": 2}), ("c", [3])]
         assert list(counts.prefix_scan(b"c", reverse=True)) == [("c", [3])]
         assert store.get(b"b") == b'{"n": 2}'
+
+
+def test_numbers_that_are_not_changed_stay_as_they_are_stored_and_none_is_rounded() -> None:
+    store = MemoryStore()
+    store.put(b"a", b'{"price":14.7600,"n":-0}')
+    orders: TypedStore[str, Any] = TypedStore(store, key=Text(), value=JsonSerde())
+    orders.put("a", {**(orders.get("a") or {}), "v": 2})
+    assert store.get(b"a") == b'{"price":14.7600,"n":-0,"v":2}'
+    counts: TypedStore[str, Any] = TypedStore(
+        store, key=Text(), value=AvroSerde(((None, AvroSchema('"double"')),), "none")
+    )
+    with pytest.raises(InvalidEntryError, match="a double cannot hold 9007199254740993 exactly"):
+        counts.put("b", 2**53 + 1)
+    assert store.get(b"b") is None
 
 
 def test_what_no_serde_can_write_is_not_written() -> None:

@@ -15,7 +15,7 @@ import pytest
 from formats import StateRecord, Window
 from formats.avro.binary import encode_long
 from migrate import Spec, cutover, run
-from migrate.errors import SpecError, UnknownStateStoreError
+from migrate.errors import RefusedError, SpecError, UnknownStateStoreError
 from migrate.queries.json_values import json_bytes
 from migrate.queries.side_by_side.record import differences
 from migrate.queries.side_by_side.report import GetReport, SideBySide
@@ -332,6 +332,14 @@ def test_json_keys_and_values_stay_byte_for_byte_without_a_function(tmp_path: Pa
     assert read_family(tmp_path / "app/0_0/rocksdb/orders") == records
     report = SideBySideStores(spec).first(None)
     assert _verdicts(report) == ["equal"] * 3
+
+
+def test_json_keys_that_a_function_would_have_written_again_are_refused(tmp_path: Path) -> None:
+    json_ = {"from": {"serde": "json"}, "to": {"serde": "json"}}
+    allow = [*ALLOW, "key-change"]
+    spec = _plain(tmp_path, {b'{"a" : 1}': b"x"}, conversion={"key": json_, "function": lambda r: r, "allow": allow})
+    with pytest.raises(RefusedError, match="keys would change their order from json to json"):
+        run(spec)
 
 
 def test_json_keys_with_spaces_are_found_in_windows(tmp_path: Path) -> None:
