@@ -139,8 +139,7 @@ class Conversion:
             return None, dropped
         if record.timestamp_ms is None:
             record = replace(record, timestamp_ms=self.default_timestamp_ms)
-        if self.target.is_segmented and record.window != found.window:
-            raise InvalidEntryError("the function changed the window, which tells the segment that the record lies in")
+        self._check_times(found, record)
         converted = self.target.encode(record)
         if self.function is not None and not self._keeps_key(found, record):
             raise InvalidEntryError(
@@ -149,6 +148,13 @@ class Conversion:
             )
         self._check_partition(key, converted[0])
         return converted, dropped
+
+    def _check_times(self, old: StateRecord, new: StateRecord) -> None:
+        if self.target.is_segmented and new.window != old.window:
+            raise InvalidEntryError("the function changed the window, which tells the segment that the record lies in")
+        is_newest = HISTORY in self.source.carries & self.target.carries and old.history is None
+        if is_newest and new.timestamp_ms != old.timestamp_ms:
+            raise InvalidEntryError("the function changed since when the newest value holds, which ends its history")
 
     def _check_partition(self, old: bytes, new: bytes) -> None:
         if (partition := self.partition_left_for(old, new)) is not None:

@@ -110,6 +110,9 @@ def _check(record: StateRecord, converted: StateRecord) -> None:
     if converted.history is not None or (converted.window is not None and record.window is None):
         what = "a window, which the records of this store do not have" if converted.history is None else "a history"
         raise FunctionError(f"the function gave a record {what}: nothing would become of it")
+    at = converted.timestamp_ms
+    if at != record.timestamp_ms and isinstance(at, int) and at < _UNKNOWN_TIME:
+        raise FunctionError(f"the function gave a record the time {at}: before 1970 no broker takes one (-1: unknown)")
     if converted.headers is not None and converted.headers is not record.headers:
         _check_headers(converted.headers)
 

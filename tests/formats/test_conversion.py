@@ -179,6 +179,26 @@ def test_a_changed_window_is_a_reject_whatever_is_allowed(window: Window) -> Non
             Conversion(known, known, function=function, keys_may_change=may_change).convert(key, value)
 
 
+@pytest.mark.parametrize("moved", [40, 60])
+def test_a_newest_value_of_another_time_is_a_reject_where_it_has_a_history(moved: int) -> None:
+    known = get_format(VERSIONED)
+    conversion = Conversion(known, known, function=lambda record: replace(record, timestamp_ms=moved))
+    with pytest.raises(InvalidEntryError, match="since when the newest value holds"):
+        conversion.convert(*known.encode(StateRecord(b"k", b"v", timestamp_ms=50)))
+    assert replace(conversion, source=get_format(TIMESTAMPED)).convert(b"k", (50).to_bytes(8, "big") + b"v")
+
+
+def test_a_time_that_no_broker_takes_is_a_reject_unless_it_was_so_before() -> None:
+    known = get_format(TIMESTAMPED)
+    early, unknown = (at.to_bytes(8, "big", signed=True) + b"v" for at in (-7, -1))
+    conversion = Conversion(known, known, function=lambda record: replace(record, timestamp_ms=-7))
+    with pytest.raises(FunctionError, match="the time -7"):
+        conversion.convert(b"k", unknown)
+    assert conversion.convert(b"k", early) == (b"k", early)
+    to_unknown = Conversion(known, known, function=lambda record: replace(record, timestamp_ms=-1))
+    assert to_unknown.convert(b"k", early) == (b"k", unknown)
+
+
 def test_a_key_in_another_layout_is_still_the_same_key() -> None:
     latest = bytes(b"\xff" * 8) + b"k", (5).to_bytes(8, "big") + b"v"
     for function in (None, _same):
