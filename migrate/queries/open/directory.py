@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -53,6 +53,7 @@ class DirectoryStores:
         self._check_all_there(name, {each.id for each in found})
         self._seen |= {each.id: each for each in found}
         sites = [self._site(name, each) for each in found]
+        check_one_directory_each(sites)
         self._owners.watch(lock_files(sites))
         return [PinnedPartition(site, partial(_same, site), self._owners, self._refresh) for site in sites]
 
@@ -94,6 +95,19 @@ class DirectoryStores:
 
 def _same(site: Site) -> Site:
     return site
+
+
+def check_one_directory_each(sites: Iterable[Site]) -> None:
+    """Raises RefusedError for two task directories of one partition: the application uses one of them."""
+    seen: dict[tuple[Path, int], str] = {}
+    for site in sites:
+        task = Path(site.partition.task)
+        if site.number is not None and (other := seen.setdefault((task.parent, site.number), str(task))) != str(task):
+            raise RefusedError(
+                f"{other} and {task} in {site.application} both have partition {site.number} of the store "
+                f"{site.partition.store!r}: one of them was left behind when the subtopologies were renumbered",
+                hint="serve a spec that names it in [source] leave_out; stateferry plan SPEC says which one is behind",
+            )
 
 
 def check_unpacked(system: System, application: Path, partition: StorePartition) -> None:

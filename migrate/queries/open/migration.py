@@ -20,7 +20,7 @@ from migrate.model.journal import HALF_DONE
 from migrate.model.ledger_row import Step
 from migrate.model.store_partition import StorePartition
 from migrate.queries.definition import StoreDefinition
-from migrate.queries.open.directory import check_unpacked, lock_files, partition_number
+from migrate.queries.open.directory import check_one_directory_each, check_unpacked, lock_files, partition_number
 from migrate.queries.open.owner import Owners
 from migrate.queries.open.partition import Partition
 from migrate.queries.open.pinned import PinnedPartition
@@ -64,6 +64,7 @@ class MigrationStores:
         standing = self._standing()
         found = [(each, self._site(each, standing)) for each in self._partitions(name, standing)]
         sites = [(each, site) for each, site in found if site is not None]
+        check_one_directory_each(site for _, site in sites)
         self._owners.watch(lock_files([site for _, site in sites if site.is_in_application]))
         return [PinnedPartition(site, partial(self._locate, each), self._owners, self._refresh) for each, site in sites]
 

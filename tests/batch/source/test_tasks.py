@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from migrate import QueryableStores, cutover, plan, run, snapshot, verify
+from migrate import QueryableStores, QueryableStoreTypes, StoreDefinition, cutover, plan, run, snapshot, verify
 from migrate.errors import RefusedError, SpecError
 from migrate.spec.loading import parse_spec
 from migrate.spec.spec import Spec
@@ -111,3 +111,16 @@ def test_what_has_no_other_directory_is_said_when_it_is_left_out(renumbered: Pat
         run(_spec(renumbered, leave_out=["0_0", "1_0", "1_1"]))
     with pytest.raises(SpecError, match="`leave_out` names task directories"):
         _spec(renumbered, store=None, leave_out=["0_0"])
+
+
+def test_queries_are_not_answered_from_what_was_left_behind(renumbered: Path) -> None:
+    definitions = {"kv": StoreDefinition("kafka-streams.key-value")}
+    for stores in (
+        QueryableStores.of_directory(renumbered / "app", definitions),
+        QueryableStores.of_migration(_spec(renumbered)),
+    ):
+        with pytest.raises(RefusedError, match=r"0_0 and 1_0 in .* both have partition 0 of the store 'kv'") as caught:
+            stores.store("kv", QueryableStoreTypes.key_value())
+        assert "leave_out" in caught.value.hint
+    left_out = QueryableStores.of_migration(_spec(renumbered, leave_out=["0_0"]))
+    assert left_out.store("kv", QueryableStoreTypes.key_value()).get(b"gone") is None
