@@ -70,6 +70,11 @@ REAL = (
 """Of `make test`: they start a JVM, a browser, strace or many processes, or take more than a few seconds."""
 
 LONG = (
+    "batch/changelog/test_missing.py::test_they_are_rebuilt_from_their_changelog_alone[kafka-streams.key-value]",
+    "batch/changelog/test_missing.py::test_a_rebuild_that_was_stopped_anywhere_is_finished_by_the_next_run[rebuild.claimed]",
+    "batch/changelog/test_missing.py::test_a_rebuild_that_was_stopped_anywhere_is_finished_by_the_next_run[rebuild.made]",
+    "batch/changelog/test_missing.py::test_a_rebuild_that_was_stopped_anywhere_is_finished_by_the_next_run[rebuild.confirmed]",
+    "batch/changelog/test_missing.py::test_a_rebuild_that_was_stopped_anywhere_is_finished_by_the_next_run[rebuild.verified]",
     "batch/switch/test_at_broker.py::test_offsets_that_are_gone_stay_where_they_are_if_asked",
     "batch/switch/test_at_broker.py::test_the_old_topic_of_segments_is_deleted_where_that_is_asked_for",
     "batch/changelog/test_catch_up.py::test_a_damaged_tail_is_made_again[True]",

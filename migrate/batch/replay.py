@@ -107,9 +107,10 @@ def _changed(context: Context, standing: Standing) -> list[str]:
 def _revision(context: Context, standing: Standing) -> Revision | None:
     """The revision to register; None: an interrupted replay is resumed. Raises RefusedError for nothing to replay."""
     _check_not_live(context.spec, standing)
-    if standing.tails:
+    if standing.every_tail:
         raise RefusedError(
-            "a catch-up has laid records over the new stores that the former function has converted",
+            "the former function has converted records of the old changelogs: for a catch-up, or for store partitions "
+            "that no host has",
             hint=_START_AGAIN,
         )
     changed = _changed(context, standing)

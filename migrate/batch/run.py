@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from formats import Conversion, Function
 from migrate.batch.changelog.adopt import adopt_changelogs
 from migrate.batch.changelog.assembled import AssembledStores
 from migrate.batch.changelog.broker.connect import half_done
+from migrate.batch.changelog.rebuild import rebuild_missing
 from migrate.batch.changelog.times import take_times
 from migrate.batch.changelog.verify import verify_changelogs
 from migrate.batch.changelog.ways import way_of
@@ -35,7 +37,7 @@ from migrate.batch.steps.damage import Repairs
 from migrate.batch.steps.prepare import prepare, run_preflight
 from migrate.batch.steps.publish import publish
 from migrate.batch.steps.reconcile import reconcile, revise
-from migrate.batch.steps.rewrite import rewrite
+from migrate.batch.steps.rewrite import check_left_out, rewrite
 from migrate.batch.steps.verify import verify
 from migrate.batch.stop import Stop
 from migrate.errors import (
@@ -186,8 +188,7 @@ def _make(
         try:
             with clock.phase("rewrite"):
                 receipts = rewrite(context, executor, plan, ledger, before=receipts)
-                tails = Standing(context.home, ledger.rows).every_tail
-                dead_letters = write_dead_letters(context.home, [*receipts, *tails])
+                dead_letters = _write_dead_letters(context, ledger, receipts)
                 context.notify("dead-letters.written", folder=dead_letters)
             with clock.phase("assemble"):
                 folders = assemble(context, plan, ledger, receipts)
@@ -199,10 +200,16 @@ def _make(
             if way_of(context.spec, context.conversion) != "none":
                 with clock.phase("changelog"):
                     _migrate_changelogs(context, executor, ledger, stores)
+                    dead_letters = _write_dead_letters(context, ledger, receipts)
         except MigrationError as error:
             receipts = repairs.discard_damaged(error, ledger.rows, receipts)
         else:
             return Outcome(receipts, folders, verification, dead_letters)
+
+
+def _write_dead_letters(context: Context, ledger: Ledger, receipts: list[Receipt]) -> Path | None:
+    tails = Standing(context.home, ledger.rows).every_tail
+    return write_dead_letters(context.home, [*receipts, *tails])
 
 
 def _migrate_changelogs(context: Context, executor: Executor, ledger: Ledger, stores: AssembledStores) -> None:
@@ -213,6 +220,7 @@ def _migrate_changelogs(context: Context, executor: Executor, ledger: Ledger, st
             verify_changelogs(context, executor, ledger, stores, topics)
         announce(context, ledger)
         adopt_changelogs(context, executor, ledger, stores, topics)
+        rebuild_missing(context, executor, ledger, topics, partial(check_left_out, context))
 
 
 def migrate_store(

@@ -66,6 +66,15 @@ TAIL_EVENTS = (
     "tail.verified",
 )
 """Events of a catch-up, beside those of assembling and verifying."""
+REBUILD_EVENTS = (
+    "rebuild.claimed",
+    "rebuild.made",
+    "rebuild.committed",
+    "rebuild.written",
+    "rebuild.confirmed",
+    "rebuild.verified",
+)
+"""Events of a run that makes store partitions from their changelogs alone."""
 SWITCH_EVENTS = (
     "cutover.started",
     "cutover.checked",
@@ -98,7 +107,7 @@ BROKER_EVENTS = (
     "abandon.topics-removed",
 )
 """Events of a switch where changelogs were written."""
-EVENTS = RUN_EVENTS + TAIL_EVENTS + SWITCH_EVENTS + BROKER_EVENTS
+EVENTS = RUN_EVENTS + TAIL_EVENTS + REBUILD_EVENTS + SWITCH_EVENTS + BROKER_EVENTS
 DRY_RUN_EVENTS = ("dry-run.started", "dry-run.progressed")
 """Events of a dry run, which writes nothing."""
 

@@ -46,6 +46,8 @@ class Step(StrEnum):
     """A changelog, read back, holds the new store."""
     TAIL = "tail"
     """What the application wrote since the snapshot, converted, in sorted runs."""
+    REBUILT = "rebuilt"
+    """A store partition that no host has: converted from its changelog, written, or read back."""
     PUBLISHING = "publishing"
     PUBLISHED = "published"
     CUTTING_OVER = "cutting-over"

@@ -140,6 +140,8 @@ class ChangelogReport(Value):
     adopted: tuple[str, ...] = ()
     """The store partitions that another host has written from its copy, each with that host; this one has written the
     rest."""
+    rebuilt: tuple[str, ...] = ()
+    """The store partitions that no host has and that were made from the old changelog, each with its records."""
     note: str = ""
     """Why `verify` did not compare it."""
     outdated: int = 0

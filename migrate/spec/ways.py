@@ -63,6 +63,8 @@ def check_way(spec: Spec, conversion: Conversion) -> None:
             "this conversion changes what the changelog must hold, and nothing says where the new records go",
             hint=_TWO_WAYS,
         )
+    if section.missing == "rebuild":
+        _check_rebuildable(section, conversion)
     if section.timestamps == "changelog" and not conversion.takes_times:
         why = "has timestamps already" if TIMESTAMP in conversion.source.carries else "is converted to one without any"
         raise RefusedError(
@@ -104,6 +106,23 @@ def _check_appendable(spec: Spec, conversion: Conversion) -> None:
             "converted records while it runs",
             hint="name a new store in [target] store: its changelog is a new topic; or stop the application, and leave "
             "[run] source out",
+        )
+
+
+def _check_rebuildable(section: ChangelogSection, conversion: Conversion) -> None:
+    """What is made from a changelog alone is the last record of each key, under the key that it becomes."""
+    why = ""
+    if section.way == "append":
+        why = 'with way = "append" nothing here has the old values, which its way back appends again'
+    elif "versioned" in (conversion.source.kind, conversion.target.kind):
+        why = "the changelog of a versioned store is its history, which is not reduced to keys"
+    elif conversion.function is not None and conversion.keys_may_change:
+        why = "the function may change keys"
+    if why:
+        raise RefusedError(
+            f'[changelog] missing = "rebuild": {why}',
+            hint="start the old application once so that it restores what is missing, stop it, and run again; or, if "
+            'these keys may go: missing = "leave"',
         )
 
 

@@ -7,14 +7,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from migrate.model.events import BROKER_EVENTS, EVENTS, TAIL_EVENTS
+from migrate.model.events import BROKER_EVENTS, EVENTS, REBUILD_EVENTS, TAIL_EVENTS
 from tests.kill.trees import Families
 from tests.shared.windowed import MINUTE, checkpoint, make_segments, windows
 from tests.support import copy_fixture, make_families, numbered, open_store
 
 SENT_ON_FAILURE = frozenset({"chunk.failed", "warning"})
 """Events that no migration sends which only ever dies and is resumed."""
-OF_A_BROKER = {*BROKER_EVENTS, *TAIL_EVENTS, *(each for each in EVENTS if each.startswith(("times.", "changelog.")))}
+OF_A_BROKER = {
+    *BROKER_EVENTS,
+    *TAIL_EVENTS,
+    *REBUILD_EVENTS,
+    *(each for each in EVENTS if each.startswith(("times.", "changelog."))),
+}
 """Events of migrations whose changelogs are written at a broker: `tests.live.changelog` kills at them."""
 PROVOKED_BY = {"chunks.adopted": "chunk.finished", "verify.resumed": "verify.ranges-committed"}
 """Events that are sent only after a kill: at which other event, where any kill will not do."""

@@ -125,4 +125,20 @@ TOPICS: tuple[Mutant, ...] = (
         new="0 * limit",
         tests=("test_records_that_the_broker_removes_as_too_old_are_counted",),
     ),
+    Mutant(
+        name="rebuilt-beside-records-of-nobody",
+        claim="I11",
+        definition="_is_free",
+        old="    return ends.start == ends.end\n",
+        new="    return ends.start <= ends.end\n",
+        tests=("test_records_of_nobody_are_not_mixed_with_rebuilt_ones",),
+    ),
+    Mutant(
+        name="rebuilt-and-gone-on-since",
+        claim="I6",
+        definition="_check_changelogs",
+        old="            _check_old(cluster, mine, each.changelog, each.tail.end, _START_OVER)\n",
+        new="",
+        tests=("test_a_changelog_that_went_on_since_is_refused",),
+    ),
 )

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from migrate.model.changelog.compared import Reread
+from migrate.model.changelog.rebuilt import Rebuilt
 from migrate.model.changelog.taken import Tail
 from migrate.model.changelog.written import Part, Produced, Topics
 from migrate.model.ledger_row import Row, Step, read_detail
 from migrate.model.receipt import Receipt
 from migrate.model.reports import ChangelogReport
+from migrate.model.units import plural
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,13 @@ class ChangelogStanding:
                 found.pop(each.store_partition, None)
         return found
 
+    @cached_property
+    def rebuilt(self) -> dict[str, Rebuilt]:
+        """By store partition that no host has, what was made of its changelog in these topics."""
+        rows = (row for row in self._written if row.step is Step.REBUILT)
+        found = (read_detail(row, Rebuilt, "a store partition that was rebuilt") for row in rows)
+        return {each.changelog.store_partition: each for each in found}
+
     def unwritten_tails(self, tails: Mapping[str, Sequence[Tail]]) -> dict[str, list[Tail]]:
         """The tails that this host has claimed to write and has not written, by store partition that has some."""
         mine = () if self.topics is None else self.topics.claimed
@@ -137,6 +146,11 @@ def changelog_reports(rows: Sequence[Row], note: str = "") -> tuple[ChangelogRep
                 tombstones=sum(each.tombstones for each in written),
                 adopted=tuple(
                     dict.fromkeys(f"{each.store_partition} from {each.host}" for each in written if each.host)
+                ),
+                rebuilt=tuple(
+                    f"{partition} ({plural(each.produced.records, 'record')})"
+                    for partition, each in standing.rebuilt.items()
+                    if each.changelog.new_topic == new_topic and each.is_done and each.produced is not None
                 ),
                 verified=not note and all(each is not None and each.ok for each in reread),
                 outdated=sum(each.outdated for each in reread if each is not None),

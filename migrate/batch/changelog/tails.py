@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from migrate.batch.changelog.broker.connect import cluster_of
 from migrate.batch.changelog.broker.records import expired_before, settled
@@ -33,7 +33,7 @@ from migrate.model.changelog.segments import Segments
 from migrate.model.changelog.taken import Tail
 from migrate.model.changelog.written import Changelog, Part, Produced, Topics
 from migrate.model.ledger_row import Row, Step
-from migrate.model.plan import Plan
+from migrate.model.plan import FamilyMapping, Plan
 from migrate.spec.allowed import LOST_TOMBSTONES, allowing
 from migrate.spec.ways import takes_times
 
@@ -87,27 +87,45 @@ def tail_tasks(
         if start >= ends.stable:
             continue
         _check_tombstones(context, standing, cluster, changelog, offset=offset, ends=ends)
+        mapping = kept_databases(plan, plan.partition(partition))[-1].mappings[0]
+        task = tail_task(context, standing, cluster, changelog, mapping, start=start, end=ends.stable)
         number = numbers[partition] + 1
-        yield TailTask(
-            home=str(context.home),
-            folder=f"{CHANGELOG}/{partition}/tail-{number:04d}",
-            run_id=context.run_id,
-            connection=cluster.connection,
-            changelog=changelog,
-            number=number,
-            start=start,
-            end=ends.stable,
-            mapping=kept_databases(plan, plan.partition(partition))[-1].mappings[0],
-            segments=rules.get(partition),
-            conversion=context.ref,
-            key_place=plan.key_place(partition),
-            takes_times=takes_times(spec, context.conversion),
-            revision=standing.revision_id,
-            on_reject=spec.run.on_reject,
-            max_rejects=spec.run.max_rejects,
-            max_dropped=spec.most_dropped,
-            size=(ends.stable - start) * _RECORD_BYTES,
-        )
+        folder = f"{CHANGELOG}/{partition}/tail-{number:04d}"
+        place = plan.key_place(partition)
+        yield replace(task, number=number, folder=folder, segments=rules.get(partition), key_place=place)
+
+
+def tail_task(
+    context: Context,
+    standing: Standing,
+    cluster: Cluster,
+    changelog: Changelog,
+    mapping: FamilyMapping,
+    *,
+    start: int,
+    end: int,
+) -> TailTask:
+    """The first tail of a changelog, without segments."""
+    spec = context.spec
+    return TailTask(
+        home=str(context.home),
+        folder=f"{CHANGELOG}/{changelog.store_partition}/tail-0001",
+        run_id=context.run_id,
+        connection=cluster.connection,
+        changelog=changelog,
+        number=1,
+        start=start,
+        end=end,
+        mapping=mapping,
+        segments=None,
+        conversion=context.ref,
+        takes_times=takes_times(spec, context.conversion),
+        revision=standing.revision_id,
+        on_reject=spec.run.on_reject,
+        max_rejects=spec.run.max_rejects,
+        max_dropped=spec.most_dropped,
+        size=(end - start) * _RECORD_BYTES,
+    )
 
 
 def _check_tombstones(

@@ -161,7 +161,7 @@ def _rejects(spec: Spec, standing: Standing, totals: Totals, acceptance: Accepta
     if acceptance.rejects is not None and count <= acceptance.rejects:
         accepted = f"--accept-rejects {acceptance.rejects}"
     sentence = f"{plural(count, 'record')} could not be converted and {'is' if count == 1 else 'are'} left out"
-    can_be_replayed = spec.conversion.function is not None and not standing.tails
+    can_be_replayed = spec.conversion.function is not None and not standing.every_tail
     replay = "fix the function, then stateferry replay SPEC; or, " if can_be_replayed else ""
     fix = (
         f"stateferry rejects SPEC shows these records; {replay}to go live without them: "

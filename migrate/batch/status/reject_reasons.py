@@ -60,7 +60,7 @@ def rejects(spec: Spec) -> RejectsReport:
 def _next_step(spec: Spec, standing: Standing) -> str:
     if standing.is_live:
         return f"the new stores are in use ({standing.state}) without these records, which the old ones still hold"
-    if standing.tails:
+    if standing.every_tail:
         return "fix the function, and start again under another `name`; or go live without these records"
     if spec.conversion.function is None:
         return "correct [source] format, or the serdes of [conversion], and start again under another `name`"

@@ -60,7 +60,8 @@ def is_as_written(home: Path, written: Written | TailFile) -> bool:
 def without_damaged_tails(context: Context, standing: Standing) -> Standing:
     """The standing before the first damaged tail of each store partition: from there on they have to be made again."""
     damaged: dict[str, int] = {}
-    for tail in standing.every_tail:
+    every = [tail for tails in standing.tails.values() for tail in tails]
+    for tail in every:
         if tail.store_partition not in damaged and not _is_intact(context.home, tail):
             damaged[tail.store_partition] = tail.start
             context.warn(
@@ -69,7 +70,7 @@ def without_damaged_tails(context: Context, standing: Standing) -> Standing:
             )
     if not damaged:
         return standing
-    kept = [tail for tail in standing.every_tail if tail.start < damaged.get(tail.store_partition, tail.end)]
+    kept = [tail for tail in every if tail.start < damaged.get(tail.store_partition, tail.end)]
     names = {(tail.store_partition, tail.number) for tail in kept}
     rows = [
         row for row in standing.rows if row.step is not Step.TAIL or (row.store_partition, row.facts["number"]) in names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from formats import Conversion
@@ -19,6 +20,7 @@ from migrate.batch.source.source import Source
 from migrate.batch.switch.migration import Migration
 from migrate.errors import RefusedError
 from migrate.kafka.cluster import Cluster
+from migrate.model.changelog.rebuilt import Rebuilt, with_rebuilt
 from migrate.model.changelog.written import Changelog, Topics
 from migrate.model.journal import AtCutOver
 from migrate.model.reports import Doubt
@@ -29,6 +31,8 @@ _WAIT = (
     "wait until it ends (transaction.timeout.ms), then run the same command again; or end what dead instances of this "
     "host left open: stateferry cutover SPEC --fence"
 )
+_CATCH_UP = "stateferry catch-up SPEC brings them, once the application has stopped"
+_START_OVER = "stateferry abandon SPEC, then stateferry run SPEC, starts over"
 
 
 def check_nobody_is_at_work(migration: Migration) -> None:
@@ -57,15 +61,8 @@ def ask_broker(
         if fence:
             end_transactions(cluster, spec, source, topics.changelogs, ours={})
         end_writing(cluster, migration.home)
-        at, last = reached(spec, migration.standing.rows, source), standing.last_offsets
-
-        def check(each: Changelog) -> None:
-            _check_old(cluster, topics, each, at[each.store_partition] or 0)
-            _check_new(cluster, topics, each, last[each.store_partition])
-
-        with ThreadPoolExecutor(_AT_ONCE) as threads:  # the application waits for it
-            for _ in threads.map(check, topics.changelogs):
-                pass
+        at = reached(spec, migration.standing.rows, source)
+        _check_changelogs(cluster, standing, topics, at)
         check_repartition(cluster, spec, topics.changelogs)
         if missing := check_none_missing(cluster, spec, topics):
             warnings += (left_behind(missing),)
@@ -80,7 +77,28 @@ def _doubts(*found: str | Doubt) -> tuple[str, ...]:
     return tuple(f"{each.detail}: {each.fix}" for each in found if isinstance(each, Doubt))
 
 
-def _check_old(cluster: Cluster, topics: Topics, changelog: Changelog, reached: int) -> None:
+def _check_changelogs(
+    cluster: Cluster, standing: ChangelogStanding, topics: Topics, at: Mapping[str, int | None]
+) -> None:
+    """Raises RefusedError where an old changelog went on, or a new one is not as it was written."""
+    last = standing.last_offsets
+
+    def check(each: Changelog) -> None:
+        _check_old(cluster, topics, each, at[each.store_partition] or 0, _CATCH_UP)
+        _check_new(cluster, topics, each, last[each.store_partition])
+
+    def check_rebuilt(each: Rebuilt) -> None:
+        if each.produced is not None:
+            mine = with_rebuilt(topics, (each.changelog,))
+            _check_old(cluster, mine, each.changelog, each.tail.end, _START_OVER)
+            _check_new(cluster, mine, each.changelog, each.produced.last_offset)
+
+    with ThreadPoolExecutor(_AT_ONCE) as threads:  # the application waits for it
+        for _ in (*threads.map(check, topics.changelogs), *threads.map(check_rebuilt, standing.rebuilt.values())):
+            pass
+
+
+def _check_old(cluster: Cluster, topics: Topics, changelog: Changelog, reached: int, hint: str) -> None:
     check_still_ours(cluster, topics, changelog.topic)
     topic, number = changelog.topic, changelog.number
     ends = cluster.ends_of(topic, number)
@@ -91,7 +109,7 @@ def _check_old(cluster: Cluster, topics: Topics, changelog: Changelog, reached: 
         raise RefusedError(
             f"the changelog {topic}, partition {number}, has records from offset {reached} on, which the new store "
             "lacks: the application went on",
-            hint="stateferry catch-up SPEC brings them, once the application has stopped",
+            hint=hint,
         )
 
 

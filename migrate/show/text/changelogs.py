@@ -84,6 +84,7 @@ def _changelog_in_words(changelog: ChangelogReport) -> str:
     written = f"{changelog.new_topic}: {plural(changelog.records, 'record')}"
     written += f" and {plural(changelog.tombstones, 'tombstone')}" if changelog.tombstones else ""
     written += f" written here, adopted {', '.join(changelog.adopted)}" if changelog.adopted else ""
+    written += f"; from the old changelog alone {', '.join(changelog.rebuilt)}" if changelog.rebuilt else ""
     if changelog.note:
         return f"{written}, not compared: {changelog.note}"
     read = "read back and equal to the new store" if changelog.verified else "not read back"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +14,13 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from migrate import abandon, cutover, finalize, plan, run, status
 from migrate.errors import RefusedError
+from migrate.kafka.claims import Claims, change_claims, read_claims
 from migrate.kafka.cluster import Cluster
+from migrate.model.events import REBUILD_EVENTS, Event
 from migrate.spec.spec import Spec
 from tests.batch.changelog.support import NOW, WINDOW, App
 from tests.broker.broker import Broker
+from tests.support import KEY_VALUE, TIMESTAMPED
 
 Make = Callable[..., App]
 
@@ -26,7 +30,7 @@ def make(request: pytest.FixtureRequest, broker: Broker, tmp_path: Path) -> Make
     """Makes an application of two tasks, and removes the directory of the second one."""
 
     def made(kind: str = App.kind, way: str = "new-topic") -> App:
-        name = request.node.name.replace("[", "-").replace("]", "").replace("_", "-")[-40:].strip("-")
+        name = request.node.name.replace("[", "-").replace("]", "").replace("_", "-").replace(".", "-")[-40:].strip("-")
         app = App(name, tmp_path, broker, kind=kind, way=way, count=40).make()
         shutil.move(tmp_path / name / "0_1", tmp_path / "0_1")
         return app
@@ -37,6 +41,10 @@ def make(request: pytest.FixtureRequest, broker: Broker, tmp_path: Path) -> Make
 def _spec(app: App, missing: str | None = None, **sections: Any) -> Spec:  # noqa: ANN401
     changelog = {**app.content["changelog"], **({} if missing is None else {"missing": missing})}
     return replace(app, sections={"changelog": changelog, **sections}).spec
+
+
+def _claims(app: App) -> Claims:
+    return read_claims(app.connection, f"stateferry-{app.name}")
 
 
 def _forget_claims(app: App) -> None:
@@ -114,6 +122,99 @@ def test_what_another_host_has_given_up_is_missing(make: Make, tmp_path: Path) -
     abandon(one.spec)
     with pytest.raises(RefusedError, match="partition 0, holds keys that no host"):
         cutover(other.spec)
+
+
+@pytest.mark.parametrize("kind", [TIMESTAMPED, KEY_VALUE, WINDOW])
+def test_they_are_rebuilt_from_their_changelog_alone(kind: str, make: Make) -> None:
+    app = make(kind)
+    run(app.spec)
+    spec, events = _spec(app, "rebuild"), list[str]()
+    report = run(spec, on_event=lambda event: events.append(event.name))
+    assert [each for each in events if each in REBUILD_EVENTS] == [*REBUILD_EVENTS]
+    assert app.all_restored()
+    assert report.changelogs[0].rebuilt == ("0_1/orders (40 records)",)
+    assert report.held[0].missing == ()
+    assert (report.totals.records_out, report.totals.dropped) == (80, 6)
+    cutover(spec)
+    assert not (app.base / app.name / "0_1").exists()
+    assert {claim.state for claim in _claims(app).values()} == {"in-use"}
+    assert finalize(spec, delete_topic=True).removed_topics == (app.topic,)
+
+
+@pytest.mark.parametrize("event", REBUILD_EVENTS)
+def test_a_rebuild_that_was_stopped_anywhere_is_finished_by_the_next_run(event: str, make: Make) -> None:
+    app = make()
+    spec = _spec(app, "rebuild")
+
+    def stop(reached: Event) -> None:
+        if reached.name == event:
+            raise InterruptedError(event)
+
+    with pytest.raises(InterruptedError):
+        run(spec, on_event=stop)
+    with pytest.raises(RefusedError, match="partition 1, holds keys that no host"):
+        cutover(spec)
+    run(spec)
+    assert app.all_restored()
+    again = list[str]()
+    run(spec, on_event=lambda reached: again.append(reached.name))
+    assert not {*again} & {*REBUILD_EVENTS}
+    cutover(spec)
+
+
+def test_what_another_host_has_claimed_is_not_rebuilt(make: Make, tmp_path: Path) -> None:
+    one, other = _two_hosts(make(), tmp_path)
+
+    def stop(reached: Event) -> None:
+        if reached.name == "changelog.claimed":
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        run(other.spec, on_event=stop)
+    report = run(_spec(one, "rebuild"))
+    assert (report.held[0].missing, report.changelogs[0].rebuilt) == ((1,), ())
+    assert one.restored(1) == {}
+    run(other.spec)
+    assert one.all_restored()
+    assert run(_spec(one, "rebuild")).held[0].missing == ()
+
+
+def test_a_host_that_has_it_and_comes_later_goes_on_from_the_rebuilt_records(make: Make, tmp_path: Path) -> None:
+    one, other = _two_hosts(make(), tmp_path)
+    run(_spec(one, "rebuild"))
+    (changelog,) = run(other.spec).changelogs
+    assert changelog.adopted == (f"0_1/orders from {socket.gethostname()}",)
+    for host in (one, other):
+        cutover(host.spec)
+
+
+def test_records_of_nobody_are_not_mixed_with_rebuilt_ones(make: Make) -> None:
+    app = make()
+    run(app.spec)
+    given_up = replace(_claims(app)[app.topic, 0], owner="other", state="given-up")
+    change_claims(app.connection, f"stateferry-{app.name}", lambda _: {(app.topic, 1): given_up})
+    app.write(app.new_topic, 1, {b"somebody's": (b"value", NOW)})
+    assert run(_spec(app, "rebuild")).held[0].missing == (1,)
+    assert set(app.restored(1)) == {b"somebody's"}
+
+
+def test_a_changelog_that_went_on_since_is_refused(make: Make) -> None:
+    app = make()
+    spec = _spec(app, "rebuild")
+    run(spec)
+    app.write(app.topic, 1, {b"late": (b"value", NOW)})
+    with pytest.raises(RefusedError, match="partition 1, has records from offset") as raised:
+        cutover(spec)
+    assert "starts over" in str(raised.value.hint)
+
+
+def test_what_cannot_be_rebuilt_is_refused_before_anything_is_done(make: Make) -> None:
+    app = make()
+    for way, function in (("append", "convert"), ("new-topic", "convert_some")):
+        app = replace(app, way=way)
+        conversion = {"function": f"tests.batch.changelog.support:{function}", "allow": ["key-change"]}
+        found = plan(_spec(app, "rebuild", conversion=conversion)).verdict
+        assert (found.exit_code, 'missing = "rebuild"' in found.sentence) == (6, True)
 
 
 def test_keys_without_a_value_are_not_missed(make: Make) -> None:

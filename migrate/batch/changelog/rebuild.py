@@ -1,0 +1,256 @@
+"""Store partitions that no host has: made from their changelogs alone, written to the new topic, and read back.
+
+The store itself is left to the application, which restores it. Each step is recorded before the next one, and the
+partition is claimed before the first: another host that has claimed it, or written it, keeps this one out; one that has
+a copy and comes later goes on from these records, once it has found them equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from migrate.batch.changelog.broker.claims import Fleet, fleet_of, place_of
+from migrate.batch.changelog.broker.connect import cluster_of
+from migrate.batch.changelog.broker.held import held_partitions
+from migrate.batch.changelog.broker.records import expired_before, has_records, settled
+from migrate.batch.changelog.broker.stopped import check_group, open_transaction
+from migrate.batch.changelog.standing import ChangelogStanding
+from migrate.batch.changelog.tails import tail_task
+from migrate.batch.changelog.verify import check_equal
+from migrate.batch.changelog.write import transactional_id
+from migrate.batch.changelog.writing import begin_writing, end_writing
+from migrate.batch.chunk.executor import Executor, collected
+from migrate.batch.chunk.produce import ProduceTask
+from migrate.batch.chunk.reread import RereadTask
+from migrate.batch.chunk.tail import TailEntries
+from migrate.batch.context import Context
+from migrate.batch.home import CHANGELOG
+from migrate.batch.ledger.standing import Standing
+from migrate.batch.ledger.table import Ledger
+from migrate.batch.source.source import source_system
+from migrate.errors import RefusedError
+from migrate.kafka.claims import Claims
+from migrate.kafka.cluster import Cluster, Ends
+from migrate.model.changelog.compared import Reread
+from migrate.model.changelog.rebuilt import Rebuilt, with_rebuilt
+from migrate.model.changelog.taken import Tail
+from migrate.model.changelog.written import Changelog, Part, Produced, Topics
+from migrate.model.comparison import Totals
+from migrate.model.ledger_row import Row, Step
+from migrate.model.plan import FamilyMapping, Plan
+from migrate.model.reports import Held
+
+_START_OVER = "stateferry abandon SPEC, then stateferry run SPEC"
+
+
+def rebuild_missing(
+    context: Context, executor: Executor, ledger: Ledger, topics: Topics, check: Callable[[Totals], None]
+) -> None:
+    """Make what no host has written, where the spec asks for it; a rerun does what is left.
+
+    `check`: raises where more records were left out than the spec allows. Where the application goes on meanwhile,
+    nothing is made before it has stopped. Raises RefusedError where a
+    changelog has changed since it was read; what a catch-up raises; VerificationError where the broker does not have
+    what was written.
+    """
+    assert context.spec.changelog is not None
+    if context.spec.changelog.missing != "rebuild":
+        return
+    with cluster_of(context.spec) as cluster:
+        if context.spec.run.source == "snapshot" and _is_at_work(context, cluster, topics):
+            return
+        rebuilding = _Rebuilding.begun(context, executor, ledger, cluster, topics)
+        if rebuilding is not None:
+            rebuilding.make(check)
+            rebuilding.write()
+            rebuilding.read_back()
+
+
+@dataclass(frozen=True, slots=True)
+class _Rebuilding:
+    """The changelogs that this host has claimed, of store partitions that no host has."""
+
+    context: Context
+    executor: Executor
+    ledger: Ledger
+    plan: Plan
+    cluster: Cluster
+    fleet: Fleet
+    ends: Mapping[str, Ends]
+    """Of the old changelogs, by store partition."""
+
+    @classmethod
+    def begun(
+        cls, context: Context, executor: Executor, ledger: Ledger, cluster: Cluster, topics: Topics
+    ) -> _Rebuilding | None:
+        """None: there is nothing to make. Raises RefusedError while a transaction of the application is open."""
+        fleet = fleet_of(context.spec, topics)
+        claims = fleet.read()
+        plan = Standing(context.home, ledger.rows).plan
+        assert plan is not None
+        missing = held_partitions(cluster, topics, claims, missing_only=True)
+        free = [each for each in _changelogs(context, plan, topics, missing) if _is_free(cluster, fleet, claims, each)]
+        ends = {each.store_partition: cluster.ends_of(each.topic, each.number) for each in free}
+        for each in free:
+            if ends[each.store_partition].stable < ends[each.store_partition].end:
+                raise open_transaction((each, ends[each.store_partition]), "wait until it ends")
+        fleet = fleet_of(context.spec, with_rebuilt(topics, tuple(free)))
+        reached = {partition: found.stable for partition, found in ends.items()}
+        claimed = fleet.take(claims, [*ends], reached, again=True).claimed if free else ()
+        if not claimed:
+            return None
+        mine = with_rebuilt(topics, tuple(each for each in free if each.store_partition in claimed))
+        context.notify("rebuild.claimed", topics=mine)
+        return cls(context, executor, ledger, plan, cluster, fleet_of(context.spec, mine), ends)
+
+    @property
+    def _topics(self) -> Topics:
+        return self.fleet.topics
+
+    @property
+    def _known(self) -> dict[str, Rebuilt]:
+        """What is recorded of these."""
+        known, mine = ChangelogStanding(self.ledger.rows).rebuilt, self._topics.changelogs
+        return {each.store_partition: known[each.store_partition] for each in mine if each.store_partition in known}
+
+    def make(self, check: Callable[[Totals], None]) -> None:
+        """Read the old changelogs to their ends, and convert the last record of each key."""
+        context, known = self.context, self._known
+        for partition, each in known.items():
+            self._check_unchanged(each.tail, self.ends[partition])
+        standing, mapping = Standing(context.home, self.ledger.rows), _mapping(self.plan)
+        tasks = [
+            tail_task(context, standing, self.cluster, each, mapping, start=ends.start, end=ends.stable)
+            for each, ends in ((each, self.ends[each.store_partition]) for each in self._topics.changelogs)
+            if each.store_partition not in known
+        ]
+        found = collected(self.executor, tasks, Tail, name=context.spec.name, stop=context.stop)
+        context.notify("rebuild.made", tails=found)
+        made = [Rebuilt(changelog=self._topics.of(tail.store_partition), tail=tail) for tail in found]
+        check(Standing(context.home, (*self.ledger.rows, *map(self._row, made))).totals)
+        self._commit(made)
+        context.notify("rebuild.committed", tails=found)
+
+    def write(self) -> None:
+        """Write them to the new topic, every record confirmed."""
+        context, left = self.context, [each for each in self._known.values() if each.produced is None]
+        if not left:
+            return
+        ids = {each.tail.store_partition: transactional_id(self.plan.migration_id, _part(each)) for each in left}
+        permit = begin_writing(context.home, ids.values())
+        self.ledger.check_not_fenced()
+        tasks = [self._produce_task(each, ids[each.tail.store_partition], permit) for each in left]
+        found = collected(self.executor, tasks, Produced, name=context.spec.name, stop=context.stop)
+        end_writing(self.cluster, context.home)
+        context.notify("rebuild.written", produced=found)
+        known = self._known
+        self._commit(known[each.store_partition].model_copy(update={"produced": each}) for each in found)
+        context.notify("rebuild.confirmed", produced=found)
+
+    def read_back(self) -> None:
+        """Compare what a restore would give, and say that it is written."""
+        context, known = self.context, self._known
+        tasks = [self._reread_task(each) for each in known.values() if not each.is_done]
+        found = collected(self.executor, tasks, Reread, name=context.spec.name, stop=context.stop)
+        self._commit(known[each.store_partition].model_copy(update={"reread": each}) for each in found)
+        check_equal(found, self._topics)
+        context.notify("rebuild.verified", found=found)
+        last = {name: each.produced.last_offset for name, each in known.items() if each.produced is not None}
+        self.fleet.mark("written", last, {name: each.tail.end for name, each in known.items()})
+
+    def _commit(self, found: Iterable[Rebuilt]) -> None:
+        if rows := [self._row(each) for each in found]:
+            self.ledger.commit(*rows)
+
+    def _row(self, each: Rebuilt) -> Row:
+        detail = each.model_dump(mode="json")
+        return self.ledger.row(Step.REBUILT, store_partition=each.tail.store_partition, detail=detail)
+
+    def _check_unchanged(self, tail: Tail, ends: Ends) -> None:
+        changelog = self._topics.of(tail.store_partition)
+        if has_records(self.cluster.connection, changelog.topic, changelog.number, tail.end, ends.stable):
+            raise RefusedError(
+                f"{changelog.topic}, partition {changelog.number}, has records from offset {tail.end} on, and was "
+                "converted up to there: the application went on",
+                hint=_START_OVER,
+            )
+
+    def _produce_task(self, each: Rebuilt, ident: str, permit: str) -> ProduceTask:
+        return ProduceTask(
+            connection=self.cluster.connection,
+            changelog=each.changelog,
+            part=_part(each),
+            content="rebuilt",
+            transactional_id=ident,
+            permit=permit,
+            new=self._entries(each),
+            has_records=True,
+            old=None,
+            folder=self._folder(each),
+        )
+
+    def _reread_task(self, each: Rebuilt) -> RereadTask:
+        ends = settled(self.cluster, each.changelog)
+        return RereadTask(
+            connection=self.cluster.connection,
+            changelog=each.changelog,
+            start=ends.start,
+            end=ends.end,
+            new=self._entries(each),
+            old=None,
+            folder=self._folder(each),
+            expired_before=expired_before(self.cluster, each.changelog.new_topic),
+        )
+
+    def _entries(self, each: Rebuilt) -> TailEntries:
+        return TailEntries(str(self.context.home), (each.tail,), self.context.ref.target)
+
+    def _folder(self, each: Rebuilt) -> str:
+        return str(self.context.home / CHANGELOG / each.tail.store_partition / "reread")
+
+
+def _is_at_work(context: Context, cluster: Cluster, topics: Topics) -> bool:
+    try:
+        check_group(cluster, topics.application, context.spec)
+    except RefusedError:
+        return True
+    return False
+
+
+def _part(each: Rebuilt) -> Part:
+    return Part(store_partition=each.tail.store_partition, database="")
+
+
+def _changelogs(context: Context, plan: Plan, topics: Topics, missing: Sequence[Held]) -> list[Changelog]:
+    """The changelogs of these partitions, by the names that their store partitions would have."""
+    system, found = source_system(context.spec), []
+    for held in missing:
+        like = next(each for each in topics.changelogs if each.topic == held.topic)
+        known = plan.partition(like.store_partition)
+        subtopology = system.task_numbers(known.task)[0]
+        for number in held.missing:
+            name = f"{system.task_name((subtopology, number))}/{known.store}"
+            found.append(like.model_copy(update={"store_partition": name, "number": number}))
+    return found
+
+
+def _is_free(cluster: Cluster, fleet: Fleet, claims: Claims, changelog: Changelog) -> bool:
+    """Whether this host may write it: nobody else has claimed it, and there are no records of nobody."""
+    claim = claims.get(place_of(changelog))
+    if claim is not None and claim.holds:
+        return not fleet.is_of_another(claim)
+    ends = cluster.ends_of(changelog.new_topic, changelog.number)
+    return ends.start == ends.end
+
+
+def _mapping(plan: Plan) -> FamilyMapping:
+    """The column families of any store partition: those of all are alike."""
+    mapping = next((each.mappings[0] for each in plan.databases if each.is_kept), None)
+    if mapping is None:
+        raise RefusedError(
+            "every store partition here is empty, and does not tell the new store's column families",
+            hint="start the old application once so that it restores what is missing, stop it, and start over: "
+            f"{_START_OVER}",
+        )
+    return mapping
