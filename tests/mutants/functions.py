@@ -64,9 +64,9 @@ FUNCTIONS: tuple[Mutant, ...] = (
     Mutant(
         name="drops-no-concern",
         claim="I14",
-        definition="_dropped",
-        old='accepted="" if excess else ',
-        new="accepted=",
+        definition="concerns_of",
+        old="        _dropped(spec, totals),\n",
+        new="",
         tests=("test_what_is_allowed_no_more_does_not_go_live",),
     ),
     Mutant(

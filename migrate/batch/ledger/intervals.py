@@ -7,7 +7,9 @@ import stat
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable
-from itertools import chain, islice
+from heapq import nsmallest
+from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 
 from migrate.engine.left_out import FIRST_KEYS
@@ -123,10 +125,10 @@ def totals_of(receipts: list[Receipt], tails: Iterable[Tail] = ()) -> Totals:
     """The sums over these receipts, and the tails that are laid over their chunks."""
     every: list[Receipt | Tail] = [*receipts, *tails]
     counts = Totals.model_fields.keys() - {"chunks", "task_seconds", "dropped_keys"}
-    keys = islice(chain.from_iterable(each.dropped_keys for each in every), FIRST_KEYS)
+    keys = chain.from_iterable(each.dropped_keys for each in every)
     return Totals(
         chunks=len(receipts),
         task_seconds=round(sum(each.seconds for each in every), 3),
-        dropped_keys=tuple(keys),
+        dropped_keys=tuple(nsmallest(FIRST_KEYS, keys, key=attrgetter("hex"))),
         **{name: sum(getattr(each, name, 0) for each in every) for name in counts},
     )

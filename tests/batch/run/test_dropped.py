@@ -141,6 +141,8 @@ def test_what_is_allowed_no_more_does_not_go_live(tmp_path: Path) -> None:
     assert "drop" in status(refused).next_step
     with pytest.raises(DroppedError, match="30 records were dropped by the function"):
         cutover(refused)
+    with pytest.raises(DroppedError, match="30 records were dropped by the function"):
+        cutover(spec_of(tmp_path, IN_ONE_BRANCH, published=False, run={"max_dropped": 29}))
     assert verify(refused).concerns[0].accepted == ""
     assert cutover(spec_of(tmp_path, IN_ONE_BRANCH, published=False, **ALLOWED)).state == "cut over"
 
