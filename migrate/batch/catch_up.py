@@ -247,12 +247,15 @@ def _lay_over(context: Context, executor: Executor, ledger: Ledger, plan: Plan) 
 
 
 def _verified_inodes(standing: Standing) -> dict[Inode, str]:
-    """The digests of the tables that were compared before, by what their links in the next assembly share with them."""
-    vouched = standing.tables or {}
+    """The digests of the tables that were compared last, by what their links in the next assembly share with them."""
+    row = next((each for each in reversed(standing.rows) if each.step is Step.VERIFIED), None)
+    facts = {} if row is None else row.facts
+    made = {each.facts["folder"]: str(each.store_partition) for each in standing.rows if each.step is Step.ASSEMBLED}
     found: dict[Inode, str] = {}
-    for partition, root in standing.assembled.items():
-        tables = ((root / name, digest) for name, digest in vouched.get(partition, {}).items())
-        found |= {inode(file): digest for file, digest in tables if file.is_file()}
+    for folder in facts.get("folders", ()):
+        tables = facts.get("tables", {}).get(made.get(folder), {}).items()
+        paths = ((standing.home / folder / name, digest) for name, digest in tables)
+        found |= {inode(file): digest for file, digest in paths if file.is_file()}
     return found
 
 

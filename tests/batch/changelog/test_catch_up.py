@@ -88,6 +88,21 @@ def test_a_catch_up_killed_anywhere_is_finished_by_the_next_one(broker: Broker, 
     assert len(list((home / "changelog").glob("*/orders/tail-*/*"))) == len(TASKS)
 
 
+def test_a_table_that_was_damaged_before_a_catch_up_is_not_vouched_for_by_it(broker: Broker, tmp_path: Path) -> None:
+    """It compares what the tails have changed, and no other record again."""
+    app = App("tail-damaged", tmp_path, broker, count=2000).make()
+    run(app.spec)
+    file = max((app.spec.home / "new").rglob("*.sst"), key=lambda each: each.stat().st_size)
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 0x10
+    with file.open("r+b") as there:
+        there.write(content)
+    app.write(app.topic, 0, {b"key-00000-0": (b"new", NOW)})
+    catch_up(app.spec)
+    with pytest.raises(RefusedError, match="not as it was verified"):
+        cutover(app.spec)
+
+
 def test_a_windowed_store_gets_new_segments_and_loses_expired_ones(broker: Broker, tmp_path: Path) -> None:
     app = _windowed(App("tail-window", tmp_path, broker, WINDOW, count=200)).make()
     run(app.spec)
