@@ -20,6 +20,7 @@ REAL = (
     "batch/changelog/test_times.py",
     "batch/changelog/test_times_seen.py",
     "batch/changelog/test_unfinished.py",
+    "batch/run/test_two_hosts.py",
     "batch/status/test_watch.py",
     "batch/switch/test_confirmation.py",
     "batch/switch/test_full_disk.py",

@@ -29,7 +29,7 @@ from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger, read_repaired
 from migrate.batch.log import logged
 from migrate.batch.plan.target_positions import PositionEntries
-from migrate.batch.run_lock import one_run_at_a_time
+from migrate.batch.run_lock import alone_in_its_folder, one_run_at_a_time
 from migrate.batch.source.source import find_source
 from migrate.batch.status.catch_up_report import Application, AtBroker, catch_up_report
 from migrate.batch.steps.assemble import assemble, by_place
@@ -60,6 +60,7 @@ _AT_ONCE = 8
 
 
 @system_errors_explained()
+@alone_in_its_folder
 def catch_up(
     spec: Spec,
     *,

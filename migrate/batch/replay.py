@@ -14,7 +14,7 @@ from migrate.batch.ledger.table import read_repaired
 from migrate.batch.log import log_end, logged
 from migrate.batch.preflight.checklist import Preflight
 from migrate.batch.run import carry_out
-from migrate.batch.run_lock import one_run_at_a_time
+from migrate.batch.run_lock import alone_in_its_folder, one_run_at_a_time
 from migrate.batch.source.changelog_ends import ChangelogEnds
 from migrate.batch.status.reject_reasons import stopped_at
 from migrate.batch.status.run_report import already_migrated
@@ -69,6 +69,7 @@ def replay(
 
 
 @system_errors_explained()
+@alone_in_its_folder
 def replay_with(
     open_executor: ExecutorOpener,
     spec: Spec,

@@ -29,7 +29,7 @@ from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger, read_repaired
 from migrate.batch.log import log_end, logged
 from migrate.batch.preflight.checklist import Preflight
-from migrate.batch.run_lock import one_run_at_a_time
+from migrate.batch.run_lock import alone_in_its_folder, one_run_at_a_time
 from migrate.batch.source.changelog_ends import ChangelogEnds
 from migrate.batch.status.run_report import Outcome, already_migrated, run_report
 from migrate.batch.steps.assemble import assemble
@@ -99,6 +99,7 @@ def run(
 
 
 @system_errors_explained()
+@alone_in_its_folder
 def run_with(
     open_executor: ExecutorOpener,
     spec: Spec,

@@ -78,6 +78,14 @@ SOURCE: tuple[Mutant, ...] = (
         tests=("test_topics_count_and_not_the_name_of_the_old_directory",),
     ),
     Mutant(
+        name="vanished-folder-taken-for-a-bug",
+        claim="I5",
+        definition="alone_in_its_folder",
+        old="            if not gone:\n",
+        new="            if gone:\n",
+        tests=("test_the_one_that_loses_is_refused_wherever_the_other_overtakes_it[run-]",),
+    ),
+    Mutant(
         name="clean-stop-taken-for-the-end",
         claim="I6",
         definition="check_clean",

@@ -6,7 +6,7 @@ from migrate.batch.context import make_context
 from migrate.batch.ledger.marker import claim, finish_abandoned
 from migrate.batch.log import logged
 from migrate.batch.preflight.checklist import Preflight
-from migrate.batch.run_lock import one_run_at_a_time
+from migrate.batch.run_lock import alone_in_its_folder, one_run_at_a_time
 from migrate.batch.source.snapshot import find_snapshot
 from migrate.batch.status.next_step import may_catch_up
 from migrate.batch.steps.prepare import run_preflight, store_snapshot
@@ -17,6 +17,7 @@ from migrate.spec.spec import Spec
 
 
 @system_errors_explained()
+@alone_in_its_folder
 def snapshot(spec: Spec, *, on_event: Listener = ignore) -> SnapshotReport:
     """Take the snapshot that [run] source = "snapshot" converts; it replaces an earlier one.
 

@@ -17,7 +17,7 @@ from migrate.batch.ledger.marker import check_ours
 from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.batch.ledger.table import Ledger, read_repaired
 from migrate.batch.log import logged
-from migrate.batch.run_lock import one_run_at_a_time
+from migrate.batch.run_lock import alone_in_its_folder, one_run_at_a_time
 from migrate.batch.status.next_step import next_step
 from migrate.batch.steps.damage import hinting_at_repair
 from migrate.batch.steps.verify import Mode, compare_and_record, mismatch_error
@@ -39,6 +39,7 @@ _RERUN = "stateferry run SPEC assembles the new stores again from their chunks"
 
 
 @system_errors_explained()
+@alone_in_its_folder
 def verify(
     spec: Spec,
     *,

@@ -13,7 +13,7 @@ from migrate.batch.ledger.table import read_ledger
 from migrate.batch.log import logged
 from migrate.batch.preflight.places import check_home
 from migrate.batch.retired import RetiredStores
-from migrate.batch.run_lock import one_run_at_a_time
+from migrate.batch.run_lock import alone_in_its_folder, one_run_at_a_time
 from migrate.batch.source.snapshot import snapshot_record
 from migrate.batch.switch.given_up import NO_TOPICS, GivenUp, give_up_changelogs
 from migrate.errors import DamagedLedgerError, MigrationError, RefusedError, system_errors_explained
@@ -28,6 +28,7 @@ from migrate.stores.rocksdb.layout import rocksdb_identities
 
 
 @system_errors_explained()
+@alone_in_its_folder
 def abandon(spec: Spec, *, on_event: Listener = ignore) -> AbandonReport:
     """Remove our files from the migration's folder, so that another migration may start under the same name.
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from migrate.batch.changelog.broker.claims import fleet_of
 from migrate.batch.changelog.broker.connect import half_done
 from migrate.batch.ledger.gates import Acceptance
+from migrate.batch.run_lock import alone_in_its_folder
 from migrate.batch.switch.at_cutover import check_nobody_is_at_work
 from migrate.batch.switch.begin import start_journal, verified_stores
 from migrate.batch.switch.checksums import check_staged
@@ -27,6 +28,7 @@ from migrate.spec.spec import Spec
 
 
 @system_errors_explained()
+@alone_in_its_folder
 def cutover(
     spec: Spec,
     *,

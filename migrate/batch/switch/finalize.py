@@ -22,6 +22,7 @@ from migrate.batch.home import (
 )
 from migrate.batch.ledger.gates import signed_off
 from migrate.batch.preflight.places import check_home
+from migrate.batch.run_lock import alone_in_its_folder
 from migrate.batch.switch.checksums import check_in_use
 from migrate.batch.switch.migration import Migration, open_migration, switch_report
 from migrate.batch.switch.places import is_seen
@@ -40,6 +41,7 @@ FREED = (OLD, NEW, CHUNKS, DAMAGED_CHUNKS, CHANGELOG, SNAPSHOT)
 
 
 @system_errors_explained()
+@alone_in_its_folder
 def finalize(
     spec: Spec,
     *,

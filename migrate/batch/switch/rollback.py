@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from migrate.batch.changelog.broker.connect import half_done
 from migrate.batch.home import is_store_alone, remove_store
+from migrate.batch.run_lock import alone_in_its_folder
 from migrate.batch.switch.migration import (
     Migration,
     check_in_place,
@@ -26,6 +27,7 @@ from migrate.stores.files import remove_empty
 
 
 @system_errors_explained()
+@alone_in_its_folder
 def rollback(spec: Spec, *, discard_new_writes: bool = False, on_event: Listener = ignore) -> SwitchReport:
     """Exchange the new stores for the old ones again, also after a cut-over that was killed half-way.
 
