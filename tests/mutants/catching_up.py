@@ -6,6 +6,14 @@ from tests.mutants.mutant import Mutant
 
 CATCHING_UP = (
     Mutant(
+        name="catch-up-vouches-for-damage",
+        claim="I8",
+        definition="_lay_over",
+        old="table_digests(folders, verified)",
+        new="table_digests(folders)",
+        tests=("test_a_table_that_was_damaged_before_a_catch_up_is_not_vouched_for_by_it",),
+    ),
+    Mutant(
         name="tail-without-deletes",
         claim="I2",
         definition="write_changes",
