@@ -59,7 +59,7 @@ def test_a_plan_is_stored_under_the_names_of_earlier_releases() -> None:
     (home,) = (FOLDER / "planned/work").iterdir()
     plan = load_plan(home)
     assert plan is not None
-    known = json.loads(plan.model_dump_json(exclude_defaults=True))
+    known = json.loads(plan.model_dump_json(exclude={"key_places"}))  # which came later
     assert json.loads((home / "plan-0001.json").read_text()).items() >= known.items()
 
 
