@@ -25,12 +25,11 @@ def status(spec: Spec) -> StatusReport:
         RefusedError: the plan or the ledger is of a newer release, or damaged.
     """
     standing = read_standing(spec.home)
-    behind, held = _asked(spec, standing)
-    report = status_of(spec, standing, behind, held)
+    report = status_of(spec, standing, *asked(spec, standing))
     return report.model_copy(update={"next_step": following(spec.home) or report.next_step})
 
 
-def _asked(spec: Spec, standing: Standing) -> tuple[Behind | None, tuple[Held, ...]]:
+def asked(spec: Spec, standing: Standing) -> tuple[Behind | None, tuple[Held, ...]]:
     """What the broker says: only a spec with changelogs needs the packages that ask one."""
     if spec.changelog is None:
         return None, ()

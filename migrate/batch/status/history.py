@@ -11,7 +11,7 @@ from formats import Conversion, StateRecord
 from migrate.batch.changelog.concerns import note_of
 from migrate.batch.home import DEAD_LETTERS
 from migrate.batch.ledger.standing import Standing, read_standing
-from migrate.batch.status.current import status_of
+from migrate.batch.status.current import asked, status_of
 from migrate.batch.status.next_step import following
 from migrate.batch.status.reject_reasons import reject_reasons
 from migrate.errors import system_errors_explained
@@ -35,7 +35,7 @@ def report(spec: Spec) -> RunHistory:
         RefusedError: the plan or the ledger is of a newer release, or damaged.
     """
     standing = read_standing(spec.home)
-    status, plan, rows = status_of(spec, standing), standing.plan, standing.rows
+    status, plan, rows = status_of(spec, standing, *asked(spec, standing)), standing.plan, standing.rows
     status = status.model_copy(update={"next_step": following(spec.home) or status.next_step})
     letters = spec.home / DEAD_LETTERS
     shared = (RunHistory.model_fields.keys() & StatusReport.model_fields.keys()) - {"runs", "rejects"}

@@ -18,6 +18,7 @@ from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.batch.ledger.table import Ledger, read_repaired
 from migrate.batch.log import logged
 from migrate.batch.run_lock import alone_in_its_folder, one_run_at_a_time
+from migrate.batch.status.current import asked
 from migrate.batch.status.next_step import next_step
 from migrate.batch.steps.damage import hinting_at_repair
 from migrate.batch.steps.verify import Mode, compare_and_record, mismatch_error
@@ -94,6 +95,7 @@ def _compare(
         note = verify_again(context, executor, open_ledger, stores, standing)
     standing = read_standing(context.home)
     concerns = every_concern(context.spec, standing)
+    behind, held = asked(context.spec, standing)
     return VerifyReport(
         name=context.spec.name,
         migration_id=plan.migration_id,
@@ -101,7 +103,9 @@ def _compare(
         stores=tuple(folders.values()),
         concerns=concerns,
         changelogs=changelog_reports(standing.rows, note),
-        next_step=next_step(context.spec, standing, standing.state, not_accepted(concerns)),
+        next_step=next_step(
+            context.spec, standing, standing.state, not_accepted(concerns), behind=behind, partitions=held
+        ),
     )
 
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from migrate import abandon, cutover, finalize, plan, run, status
+from migrate import abandon, cutover, finalize, plan, run, status, verify
+from migrate.batch.status.history import report as history_of
 from migrate.errors import RefusedError
 from migrate.kafka.claims import Claims, change_claims, read_claims
 from migrate.kafka.cluster import Cluster
@@ -79,6 +80,9 @@ def test_they_are_named_and_keep_the_others_from_going_live(way: str, make: Make
     assert not [each for each in report.warnings if "partition 1" in each]
     assert gone in report.next_step
     assert status(spec).held == (held,)
+    for each in (status(spec), history_of(spec), verify(spec)):
+        assert gone in each.next_step
+        assert "cutover" not in each.next_step
     with pytest.raises(RefusedError) as raised:
         cutover(spec)
     assert gone in raised.value.message
