@@ -38,7 +38,7 @@ def test_all_is_well(app: Migration) -> None:
 
 
 def test_each_failed_check_is_named_with_its_fix_and_the_others_are_made_all_the_same(app: Migration) -> None:
-    app.target.mkdir()
+    app.target.mkdir(parents=True)
     app.set("source", store="customers", format="kafka-streams.timestamped-key-value")
     app.set("target", format="kafka-streams.key-value")
 

@@ -140,7 +140,7 @@ def _row(step: Step) -> Moment:
         pytest.param(_row(Step.CHUNK), id="a chunk got its row"),
         pytest.param(_row(Step.ASSEMBLED), id="a new store got its row"),
         pytest.param(_row(Step.PUBLISHING), id="the intent to publish got its row"),
-        pytest.param(_rename_to("/new"), id="the new directory got its name"),
+        pytest.param(_rename_to("/new/orders-app"), id="the new directory got its name"),
         pytest.param(_row(Step.PUBLISHED), id="the new directory got its row"),
     ],
 )
