@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -100,6 +100,10 @@ class Format:
     def on_columns(self) -> Callable[[bytes, Sequence[tuple[bytes, bytes]]], bytes] | None:
         """What stands for the value of a wide-column record, by its key and columns; None: no known system has any."""
         return wide_columns if self.column_families is None else None
+
+    def has_columns(self, values: Iterable[bytes]) -> bool:
+        """Whether one of the values stands for the columns of a wide-column record."""
+        return self.on_columns is not None and WideColumns in set(map(type, values))
 
     @property
     def is_segmented(self) -> bool:

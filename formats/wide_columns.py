@@ -7,7 +7,7 @@ after a 1, as RocksDB encodes them (db/wide/wide_column_serialization.h).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 NOT_A_PAIR = "it is a wide-column record (RocksDB's PutEntity), which has named columns, and no value"
 
@@ -22,11 +22,6 @@ def wide_columns(_: bytes, columns: Sequence[tuple[bytes, bytes]]) -> bytes:
     """What stands for the value of the record of a key with these columns, which are pairs of a name and a value."""
     index = b"".join(_varint(len(name)) + name + _varint(len(value)) for name, value in columns)
     return WideColumns(b"\x01" + _varint(len(columns)) + index + b"".join(value for _, value in columns))
-
-
-def has_wide_columns(values: Iterable[bytes]) -> bool:
-    """Whether one of the values is no value."""
-    return WideColumns in set(map(type, values))
 
 
 def _varint(number: int) -> bytes:

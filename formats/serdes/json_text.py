@@ -53,19 +53,11 @@ class WrittenInt(int):
 WRITTEN = frozenset({WrittenFloat, WrittenInt})
 
 
+@dataclass(slots=True, unsafe_hash=True, repr=False)
 class NumberText:
     """A number's text, in place of the number where JSON is written: `json.dumps` asks no subclass for its text."""
 
-    __slots__ = ("text",)
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, NumberText) and self.text == other.text
-
-    def __hash__(self) -> int:
-        return hash(self.text)
+    text: str
 
     def __repr__(self) -> str:
         return self.text

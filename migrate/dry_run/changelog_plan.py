@@ -89,9 +89,7 @@ def message_check(at: AtBroker, tried: SampleConversion) -> CheckReport:
 
 def retention_checks(at: AtBroker, logged_times: Sequence[tuple[int, float]], records: int) -> Iterator[CheckReport]:
     """Whether the broker would remove some of the `records` as too old; none where it removes none by their age."""
-    ages = [
-        (topic.removes_after_ms, name) for name, topic in at.old_topics.items() if topic.removes_after_ms is not None
-    ]
+    ages = [(age, name) for name, topic in at.old_topics.items() if (age := topic.removes_after_ms) is not None]
     if not ages:
         return
     age, name = min(ages)
@@ -104,13 +102,12 @@ def retention_checks(at: AtBroker, logged_times: Sequence[tuple[int, float]], re
         detail += "the broker removes them, and a restore lacks them"
     elif not known:
         detail = f"the broker removes what is older than {setting}, and these stores do not tell their records' times"
+    is_kept = bool(known) and not old
+    fix = "raise retention.ms, or take delete out of cleanup.policy (kafka-configs.sh --alter): "
     yield CheckReport(
         name="changelog.retention",
         claim="the broker keeps what is written to the changelogs",
-        outcome="ok" if known and not old else "warning",
+        outcome="ok" if is_kept else "warning",
         detail=detail,
-        fix=""
-        if known and not old
-        else "raise retention.ms, or take delete out of cleanup.policy (kafka-configs.sh "
-        "--alter): a new topic gets the same",
+        fix="" if is_kept else f"{fix}a new topic gets the same",
     )

@@ -116,7 +116,7 @@ class _DryRun:
                 self._checks += [*reader.failures, *observe(self._function_checks())]
                 found = reader.inventory()
                 tried = reader.conversion(found)
-                self._checks += conversion_checks(self._spec, tried, found.records, reader.rejects, reader.dropped)
+                self._checks += conversion_checks(self._spec, tried, found.records, reader.tally)
                 inputs = self._retry(partial(self._cost_inputs, reader, found))
             self._checks += not_run("needs a JVM: stateferry doctor SPEC")
         return self._put_together(finished, found, tried, inputs, [] if reader is None else reader.logged_times)
@@ -221,9 +221,8 @@ class _DryRun:
         with ExitStack() as opened:
             times = None
             if takes_times(self._spec, self._context.conversion) and outcomes.get("changelog.topic") == "ok":
-                sampled = SampledTimes(
-                    self._spec, self._context.conversion, preflight.source, every=self._options.is_full
-                )
+                whole = self._options.is_full
+                sampled = SampledTimes(self._spec, self._context.conversion, preflight.source, every=whole)
                 times = opened.enter_context(sampled)
             is_asked = outcomes.get("conversion.places") in ("ok", "warning")  # of some stores nobody may know it
             places = preflight.key_places.of_partitions if is_asked else ()

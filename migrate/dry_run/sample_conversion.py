@@ -123,6 +123,7 @@ class SampleConverter(ConversionCounts):
     def _convert(
         self, batch: Batch, mapping: FamilyMapping, times: Sequence[int | None]
     ) -> Iterator[tuple[Entry, Entry]]:
+        may_lose_fields = bool(self.conversion.lost_fields)
         for key, value, time_ms in zip(batch.keys, batch.values, times, strict=True):
             try:
                 converted, dropped = convert_sample(self.conversion, key, value, time_ms)
@@ -136,7 +137,7 @@ class SampleConverter(ConversionCounts):
             if converted is None:
                 continue
             self.unchanged += converted == (key, value)
-            if self.conversion.lost_fields:
+            if may_lose_fields:
                 self.lost.update(self.conversion.lost_in(key, value))
             yield (key, value), converted
 

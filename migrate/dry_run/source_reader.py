@@ -80,7 +80,7 @@ class SourceReader:
         self.measured = NOT_MEASURED
         self._sample = SampleConverter(context.conversion, source.path)
         self._full: FullScan | None = None
-        self._tally = Tally()
+        self.tally = Tally()
         self._context = context
         self._source = source
         self._is_running = is_running
@@ -104,7 +104,7 @@ class SourceReader:
             self._sample_database(plan, is_timed=plan is largest)
         if self._options.is_full:
             self._read_all(deadline=None)
-        elif self._may_read_all and self._tally.sampled and self._seconds_for_all() < ALL_SECONDS:
+        elif self._may_read_all and self.tally.sampled and self._seconds_for_all() < ALL_SECONDS:
             self._read_all(deadline=time.monotonic() + _PATIENCE * ALL_SECONDS)
         return self
 
@@ -117,16 +117,6 @@ class SourceReader:
     def logged_times(self) -> list[tuple[int, float]]:
         """The times that sampled records get in the changelog, each with its weight."""
         return self._sample.logged_times
-
-    @property
-    def rejects(self) -> float:
-        """Rejects among all records."""
-        return self._tally.rejects
-
-    @property
-    def dropped(self) -> float:
-        """Values that the function drops of all records."""
-        return self._tally.dropped
 
     def _seconds_for_all(self) -> float:
         """The time to convert all records: to write them, as the measured piece was, takes longer."""
@@ -145,7 +135,7 @@ class SourceReader:
         in_order = ((partition.id, name) for partition in self._partitions.values() for name in partition.databases)
         databases = [self._found[place] for place in in_order if place in self._found]
         is_complete = all(place in self._found for plan in self._databases for place in places_of(plan))
-        return inventory_of(databases, self._tally, self._converted.old_sizes, is_complete=is_complete)
+        return inventory_of(databases, self.tally, self._converted.old_sizes, is_complete=is_complete)
 
     def conversion(self, inventory: Inventory) -> SampleConversion:
         """The results of the conversion: of the sample, with counts over all records where all were read."""
@@ -154,7 +144,7 @@ class SourceReader:
 
     def _sample_database(self, plan: DatabasePlan, *, is_timed: bool) -> None:
         """Sample one new directory's sources; they are opened again if their owner changed files before the reading."""
-        with self._failing(plan, self._tally), ExitStack() as stack:
+        with self._failing(plan, self.tally), ExitStack() as stack:
             started = time.monotonic()
             records, chunks = with_retries(partial(self._survey, plan, stack), is_in_use=self._is_running)
             self._opening_seconds += time.monotonic() - started
@@ -172,7 +162,7 @@ class SourceReader:
 
     def _read_all(self, deadline: float | None) -> None:
         """Convert all records. The results stay the sample's where that does not end by `deadline`."""
-        scan, tally = FullScan(self._context.conversion), Tally(broken={*self._tally.broken})
+        scan, tally = FullScan(self._context.conversion), Tally(broken={*self.tally.broken})
 
         def count(read: int) -> None:
             if deadline is not None and time.monotonic() > deadline:
@@ -185,24 +175,20 @@ class SourceReader:
                     records = with_retries(partial(self._open, plan, stack), is_in_use=self._is_running)
                     self._convert_all(scan, tally, plan, records, count)
         except _TakesTooLongError:
-            self._add_rejects(scan)
-            self._add_dropped(scan)
+            self._add_missed(scan)
         else:
-            self._full, self._tally = scan, tally
+            self._full, self.tally = scan, tally
 
-    def _add_rejects(self, scan: FullScan) -> None:
-        """Add what the sample missed, however far the scan came: one reject can stop a run."""
-        if (missed := scan.rejects.count - self._sample.rejects.count) > 0:
-            self._sample.rejects = scan.rejects
-            self._sample.records += missed
-            self._tally.rejects = max(self._tally.rejects, scan.rejects.count)
-
-    def _add_dropped(self, scan: FullScan) -> None:
-        """As for rejects: one dropped record can stop a run."""
-        if (missed := scan.left_out.dropped - self._sample.left_out.dropped) > 0:
-            self._sample.left_out = scan.left_out
-            self._sample.records += missed
-            self._tally.dropped = max(self._tally.dropped, scan.left_out.dropped)
+    def _add_missed(self, scan: FullScan) -> None:
+        """Add what the sample missed, however far the scan came: one reject or dropped record can stop a run."""
+        sample, tally = self._sample, self.tally
+        if (rejected := scan.rejects.count - sample.rejects.count) > 0:
+            sample.rejects = scan.rejects
+        if (dropped := scan.left_out.dropped - sample.left_out.dropped) > 0:
+            sample.left_out = scan.left_out
+        sample.records += max(0, rejected) + max(0, dropped)
+        tally.rejects = max(tally.rejects, scan.rejects.count)
+        tally.dropped = max(tally.dropped, scan.left_out.dropped)
 
     @contextmanager
     def _failing(self, plan: DatabasePlan, tally: Tally) -> Iterator[None]:
@@ -211,7 +197,7 @@ class SourceReader:
             with system_errors_explained():
                 yield
         except (MigrationError, FileNotFoundError) as error:
-            if tally is not self._tally or plan not in self._read:
+            if tally is not self.tally or plan not in self._read:
                 tally.broken |= set(places_of(plan))
             self._fail(as_migration_error(error))
 
@@ -267,7 +253,7 @@ class SourceReader:
                 counts.take(batch, mapping, times, weight=weight)
             else:
                 counts.expired += len(batch)
-        tally = self._tally
+        tally = self.tally
         tally.counted[place, family] += records.read[number, family]
         factor = 1.0
         if not sample.is_whole:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from formats.conversion import BELONGS_ELSEWHERE
 from formats.wide_columns import NOT_A_PAIR
 from migrate.batch.preflight.check import CheckReport, Outcome, failed
+from migrate.dry_run.inventory import Tally
 from migrate.dry_run.report import SampleConversion, Verdict
 from migrate.engine.left_out import WAY_TO_ALLOW, dropped_in_words
 from migrate.engine.rejects import way_to_fix
@@ -20,15 +21,13 @@ _MANY = 100
 """Of so many sampled records some must be kept."""
 
 
-def conversion_checks(
-    spec: Spec, tried: SampleConversion, records: int, rejects: float, dropped: float
-) -> tuple[CheckReport, ...]:
+def conversion_checks(spec: Spec, tried: SampleConversion, records: int, expected: Tally) -> tuple[CheckReport, ...]:
     """The checks of the sample conversion: paths, rejects, dropped records, partitions, key order, format.
 
-    `records`: of the old store; `rejects`, `dropped`: the numbers expected among them.
+    `expected`: among the `records` of the old store.
     """
-    counted = _rejects(spec, tried, records, rejects)
-    left_out = (counted, *_dropped(spec, tried, records, dropped), _partitions(tried, counted))
+    counted = _rejects(spec, tried, records, expected.rejects)
+    left_out = (counted, *_dropped(spec, tried, records, expected.dropped), _partitions(tried, counted))
     return (_paths(tried), *left_out, _order(tried), _format(tried))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import lt
@@ -10,7 +10,7 @@ from operator import lt
 from formats import Conversion, EntryError, Format, Function
 from formats.errors import FunctionError
 from formats.program import IDENTITY, Operation, run_operations
-from formats.wide_columns import WideColumns, has_wide_columns
+from formats.wide_columns import WideColumns
 from migrate.engine.bail_out import BailOutError
 from migrate.engine.columns import compile_program
 from migrate.engine.generated import compile_column, compile_pairs
@@ -107,7 +107,7 @@ class LazyConversion:
 
     def records(self, records: list[Record]) -> list[Record] | None:
         """The converted records; None where `many` is needed: for keys that change, or records that do not fit."""
-        if self._pairs is None or self._have_columns(value for _, value in records):
+        if self._pairs is None or self._conversion.source.has_columns(value for _, value in records):
             return None
         try:
             return self._pairs(records)
@@ -116,7 +116,7 @@ class LazyConversion:
 
     def many(self, batch: Batch) -> Converted:
         """Convert every record that can be, and give the reasons of the others."""
-        if self._program is not None and not self._have_columns(batch.values):
+        if self._program is not None and not self._conversion.source.has_columns(batch.values):
             try:
                 out = compile_program(self._program)(batch)
             except BailOutError:
@@ -138,9 +138,6 @@ class LazyConversion:
                 converted.keys.append(record[0])
                 converted.values.append(record[1])
         return converted
-
-    def _have_columns(self, values: Iterable[bytes]) -> bool:
-        return self._conversion.source.on_columns is not None and has_wide_columns(values)
 
     def check_order(self, keys: list[bytes]) -> None:
         """Raises RefusedError where the new keys do not ascend as the old ones do."""

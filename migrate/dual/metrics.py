@@ -60,9 +60,7 @@ def _families() -> tuple[
         ),
         GaugeMetricFamily("stateferry_store_rejected", "Old records that the sweep could not convert.", labels=label),
         CounterMetricFamily(
-            "stateferry_store_dropped",
-            "Old records dropped by the function since the opening.",
-            labels=label,
+            "stateferry_store_dropped", "Old records dropped by the function since the opening.", labels=label
         ),
     )
 

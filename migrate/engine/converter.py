@@ -12,7 +12,6 @@ from typing import Literal
 
 from formats import Conversion, EntryError, LossError
 from formats.program import ByteProgram
-from formats.wide_columns import has_wide_columns
 from migrate.engine.bail_out import BailOutError
 from migrate.engine.columns import TIME_BYTES, CompiledProgram, compile_program, read_times
 from migrate.engine.left_out import LeftOut
@@ -48,7 +47,8 @@ class Converter:
         `times`: of the keys, where a timed `program` has none to look up.
         """
         times = times if self.times is None else self.times(batch.keys)
-        if self._compiled is not None and not self._holds_metadata(batch) and not self._has_columns(batch):
+        source = self.conversion.source
+        if self._compiled is not None and not self._holds_metadata(batch) and not source.has_columns(batch.values):
             try:
                 converted = self._compiled(batch if times is None else _timed(batch, times))
                 if self._stay_in_partition(batch, converted):
@@ -67,9 +67,6 @@ class Converter:
         """Whether the batch, which is in key order, has keys of the owning system's own, which no program converts."""
         places = ((prefix, bisect_left(batch.keys, prefix)) for prefix in self.conversion.source.metadata_keys)
         return any(at < len(batch) and batch.keys[at].startswith(prefix) for prefix, at in places)
-
-    def _has_columns(self, batch: Batch) -> bool:
-        return self.conversion.source.on_columns is not None and has_wide_columns(batch.values)
 
     def _convert_each(self, batch: Batch, times: Sequence[bytes] | None) -> Batch:
         keys: list[bytes] = []

@@ -104,12 +104,10 @@ class Held(Value):
 
     def __str__(self) -> str:
         written = tuple(number for number in self.elsewhere if number not in self.missing)
-        parts = [(self.here, "here"), (written, "not here, and written"), (self.missing, _MISSING)]
+        missing = "not here, and written by no host of this migration"
+        parts = [(self.here, "here"), (written, "not here, and written"), (self.missing, missing)]
         found = "; ".join(f"{_partitions(numbers)} {what}" for numbers, what in parts if numbers)
         return f"{self.topic} has keys in {found}" if found else f"{self.topic} has no keys"
-
-
-_MISSING = "not here, and written by no host of this migration"
 
 
 def _partitions(numbers: Sequence[int]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -79,16 +80,17 @@ def test_all_records_that_take_longer_than_estimated_are_given_up_for_the_sample
 def test_a_bad_record_found_before_that_is_not_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = 0
 
-    def wait(event: migrate.Event) -> None:
+    def count(event: migrate.Event) -> None:
         nonlocal read
         read += event.facts.get("records", 0)
-        if read > int(BAD[4:]):
-            time.sleep(0.3)
+
+    def now() -> float:
+        return time.monotonic() + (3600 if read > int(BAD[4:]) else 0)
 
     spec = raw_spec(tmp_path, make_store(tmp_path / "state", numbered(RECORDS)))
     monkeypatch.setattr(dry_run, "SAMPLE", 100)
-    monkeypatch.setattr(source_reader, "_PATIENCE", 0.02)
-    report = plan_with(spec, reject_one, on_event=wait)
+    monkeypatch.setattr(source_reader, "time", SimpleNamespace(monotonic=now))
+    report = plan_with(spec, reject_one, on_event=count)
     assert report.tried is not None
     assert (report.tried.is_full, report.tried.rejected, report.verdict.go) == (False, 1, False)
     assert report.tried.converted + report.tried.rejected == report.tried.records < RECORDS

@@ -16,8 +16,8 @@ SOURCE: tuple[Mutant, ...] = (
     Mutant(
         name="columns-converted-by-a-program",
         claim="I4",
-        definition="Converter._has_columns",
-        old="has_wide_columns(batch.values)",
+        definition="Format.has_columns",
+        old="WideColumns in set(map(type, values))",
         new="False",
         tests=("test_a_run_that_meets_one_later_fails_at_it[program]",),
     ),
