@@ -52,18 +52,29 @@ def make_verdict(
 
 def _limits(tried: SampleConversion | None) -> str:
     """What the verdict is based on: all records, or a sample, which may miss a record that fails a run."""
-    if tried is None or (tried.is_full and not tried.records):
+    if tried is None or (tried.is_full and not tried.records + tried.expired):
         return ""
-    kept = f"{tried.converted:,} were converted, {tried.dropped:,} dropped by the function" if tried.dropped else ""
+    records = tried.records + tried.expired
+    left_out = "".join(f", {count:,} {why}" for count, why in _left_out(tried) if count)
+    kept = f"{tried.converted:,} were converted{left_out}" if left_out else ""
     if not tried.is_full:
-        sample = f", as far as a sample of {plural(tried.records, 'record')} shows"
+        sample = f", as far as a sample of {plural(records, 'record')} shows"
         return f"{sample}{f', of which {kept}' if kept else ''} (--full converts all records)"
     if kept:
         rejected = f", and {tried.rejected:,} cannot be converted" if tried.rejected else ""
-        return f"; of all {tried.records:,} records {kept}{rejected}"
+        return f"; of all {records:,} records {kept}{rejected}"
     if tried.rejected:
         return f"; all {tried.records:,} records were read, and {tried.rejected:,} of them cannot be converted"
     return f"; all {tried.records:,} records were converted" if tried.records > 1 else "; the one record was converted"
+
+
+def _left_out(tried: SampleConversion) -> tuple[tuple[int, str], ...]:
+    """What is not among the converted records, although nothing is wrong with it."""
+    return (
+        (tried.dropped, "dropped by the function"),
+        (tried.not_carried, "not carried by the new format"),
+        (tried.expired, "older than the new retention"),
+    )
 
 
 _NO_GO = {
