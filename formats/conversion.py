@@ -24,7 +24,7 @@ TIME_BEFORE = Field(TIMESTAMP, 8)
 """A record's time as a timed program takes it: before the value, signed 64-bit big-endian milliseconds."""
 
 BELONGS_ELSEWHERE = "the new key belongs to partition "
-"""How the reason begins of records whose new key is looked for in another store partition."""
+"""The beginning of the reason why a record is rejected whose new key belongs to another store partition."""
 
 _HOLDS = {
     "key-value": "one value for each key",
@@ -109,7 +109,7 @@ class Conversion:
 
     @property
     def changes_payloads(self) -> bool:
-        """Whether keys or values are written by another serde than before: without a function they stay, otherwise."""
+        """Whether keys or values are written by another serde than before; without that, or a function, they stay."""
         return (self.source.key_serde, self.source.value_serde) != (self.target.key_serde, self.target.value_serde)
 
     def convert(self, key: bytes, value: bytes, time_ms: int | None = None) -> tuple[bytes, bytes] | None:
@@ -152,8 +152,8 @@ class Conversion:
     def _check_times(self, old: StateRecord, new: StateRecord) -> None:
         if self.target.is_segmented and new.window != old.window:
             raise InvalidEntryError("the function changed the window, which tells the segment that the record lies in")
-        is_newest = HISTORY in self.source.carries & self.target.carries and old.history is None
-        if is_newest and new.timestamp_ms != old.timestamp_ms:
+        is_moved = old.history is None and new.timestamp_ms != old.timestamp_ms
+        if is_moved and HISTORY in self.source.carries & self.target.carries:
             raise InvalidEntryError("the function changed since when the newest value holds, which ends its history")
 
     def _check_partition(self, old: bytes, new: bytes) -> None:
@@ -162,7 +162,7 @@ class Conversion:
 
     @property
     def may_move_keys(self) -> bool:
-        """Whether keys may change that determine their task."""
+        """Whether a changed key may belong to another task."""
         may_change = self.function is not None or self.source.key_serde != self.target.key_serde
         return may_change and self.keys_may_change and self.target.keeps_keys_in_tasks
 

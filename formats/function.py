@@ -98,10 +98,11 @@ def _call(function: Function, record: StateRecord) -> StateRecord | None:
         failure = FunctionError(f"the function raised {describe_error(error)}")
         failure.place = _place(error)
         raise failure from error
-    if converted is not None and not isinstance(converted, StateRecord):
+    if converted is None:
+        return None
+    if not isinstance(converted, StateRecord):
         raise FunctionError(f"the function returned {type(converted).__name__}, not a StateRecord or None")
-    if converted is not None:
-        _check(record, converted)
+    _check(record, converted)
     return converted
 
 
@@ -109,7 +110,7 @@ def _check(record: StateRecord, converted: StateRecord) -> None:
     """Raises FunctionError for what the function returned and no store could hold, or only seems to hold."""
     if converted.history is not None or (converted.window is not None and record.window is None):
         what = "a window, which the records of this store do not have" if converted.history is None else "a history"
-        raise FunctionError(f"the function gave a record {what}: nothing would become of it")
+        raise FunctionError(f"the function gave a record {what}: it would be lost")
     at = converted.timestamp_ms
     if at != record.timestamp_ms and isinstance(at, int) and at < _UNKNOWN_TIME:
         raise FunctionError(f"the function gave a record the time {at}: before 1970 no broker takes one (-1: unknown)")

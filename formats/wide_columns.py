@@ -1,8 +1,8 @@
-"""Wide-column records, which RocksDB's PutEntity writes: no pairs, but keys with several named values.
+"""Wide-column records, which RocksDB's PutEntity writes: keys with several named values.
 
-| number of columns: varint | size of the name: varint, name, size of the value: varint | ... | values ... |
+| 1 | number of columns: varint | size of the name: varint, name, size of the value: varint | ... | values ... |
 
-after a 1, as RocksDB encodes them (db/wide/wide_column_serialization.h).
+Source: RocksDB's db/wide/wide_column_serialization.h.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Without a function the bytes stay as they are, and are only checked. With one, Python's `json` reads and writes them:
 keys keep their order, separators are compact (`,` and `:`), what is not ASCII is written as it is, so spaces go and
 `\\u00e9` becomes `é`. A number keeps its text: one that Python would write otherwise (`14.7600`, `1e-400`, `-0`, more
-digits than a double's) is read as a `WrittenFloat` or a `WrittenInt`, which are what they are to arithmetic, too.
+digits than a double's) is read as a `WrittenFloat` or a `WrittenInt`, which are ordinary numbers in arithmetic.
 Refused, because a reader could not tell what was meant: NaN and the infinities, a key twice in one object, numbers
 beyond a double's range, half a surrogate pair.
 """

@@ -141,7 +141,7 @@ def _dropped(spec: Spec, tried: SampleConversion, records: int, expected: float)
     if spec.conversion.function is None:
         return
     name, claim = "conversion.dropped", "the function drops no more records than the spec allows"
-    detail = dropped_in_words(tried.dropped, tried.converted, tried.dropped_keys) if tried.dropped else "none"
+    detail = dropped_in_words(tried.dropped, tried.converted, tried.dropped_keys) or "none"
     is_nothing_kept = tried.dropped and not tried.converted and tried.records >= _MANY
     if is_nothing_kept and spec.run.max_dropped_share != 1:
         fix = "does the function lack a return? if the new store is meant to be empty: [run] max_dropped_share = 1"

@@ -88,7 +88,7 @@ class ToChangelog:
 
 
 def logged_times(known: Format, batch: Batch) -> Sequence[int]:
-    """The timestamps of the records of these entries; of those that tell none that of their window, or unknown."""
+    """The timestamps that entries get in the changelog: the value's own, else the window's, else -1."""
     if not known.has_changelog:
         return []
     place = known.segment_time if known.is_segmented else None

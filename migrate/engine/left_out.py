@@ -19,7 +19,9 @@ WAY_ON = f"does the function lack a return? fix it, then stateferry replay SPEC 
 
 
 def dropped_in_words(dropped: int, kept: int, keys: Iterable[Shown]) -> str:
-    """How many records the function dropped, and how many it kept, with the first keys."""
+    """How many records the function dropped, and how many it kept, with the first keys; empty: it dropped none."""
+    if not dropped:
+        return ""
     was, first = "was" if dropped == 1 else "were", ", ".join(map(shown_key, keys))
     counts = f"{plural(dropped, 'record')} {was} dropped by the function, {kept:,} kept"
     return f"{counts}; the first keys: {first}" if first else counts

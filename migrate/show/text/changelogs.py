@@ -58,20 +58,13 @@ def behind_in_words(behind: Behind | None) -> str:
 def tail_in_words(tail: TailReport) -> str:
     """What a catch-up has read of one changelog."""
     read = f"{tail.store_partition}: {plural(tail.records, 'record')} from offset {tail.start:,} on"
-    left_out = [
-        f"{count:,} {what}"
-        for what, count in (
-            ("dropped by the function", tail.dropped),
-            ("rejected", tail.rejected),
-            ("expired", tail.expired),
-        )
-        if count
-    ]
-    return f"{read}, {plural(tail.keys, 'key')}, {tail.deleted:,} deleted" + "".join(f", {each}" for each in left_out)
+    counts = {"dropped by the function": tail.dropped, "rejected": tail.rejected, "expired": tail.expired}
+    left_out = "".join(f", {count:,} {what}" for what, count in counts.items() if count)
+    return f"{read}, {plural(tail.keys, 'key')}, {tail.deleted:,} deleted{left_out}"
 
 
 def held_elsewhere(held: Sequence[Held]) -> str:
-    """The old changelogs with keys that this host has not."""
+    """The old changelogs with keys that this host does not have."""
     return "\n".join(str(each) for each in held if each.elsewhere)
 
 

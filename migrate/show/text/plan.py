@@ -159,6 +159,7 @@ def _tried(tried: SampleConversion) -> Rows:
     of_sample = "" if tried.is_full else f"{plural(tried.records, 'record')}: "
     counts = [f"{tried.converted:,} converted"]
     counts += [f"{number:,} {word}" for number, word in _leftovers(tried) if number]
+    lost = (*tried.losses_in_words, dropped_in_words(tried.dropped, tried.converted, tried.dropped_keys))
     paths = "THE COMPILED AND THE REFERENCE PATH DIFFER" if tried.differences else "compiled and reference path agree"
     return {
         "all records" if tried.is_full else "sample": f"{of_sample}{', '.join(counts)}",
@@ -166,7 +167,7 @@ def _tried(tried: SampleConversion) -> Rows:
         "conversion": _shortened(tried.program) or "record by record, on the reference path",
         "paths": f"{paths} on {plural(tried.both_paths, 'record')}" if tried.both_paths else "",
         "times": tried.times,
-        "lost": "\n".join([*tried.losses_in_words, *_dropped(tried)]) or "nothing",
+        "lost": "\n".join(filter(None, lost)) or "nothing",
         "looks like": "\n".join(each.sentence for each in tried.look_alikes),
         "rejects": "\n".join(_reason(reason) for reason in tried.rejects),
         "same new key": "\n".join(
@@ -178,10 +179,6 @@ def _tried(tried: SampleConversion) -> Rows:
 def _note(report: DryRunReport) -> Rows:
     """About the changelog, where it has no section of its own."""
     return {} if report.changelogs is not None else {"changelog": report.changelog}
-
-
-def _dropped(tried: SampleConversion) -> list[str]:
-    return [dropped_in_words(tried.dropped, tried.converted, tried.dropped_keys)] if tried.dropped else []
 
 
 def _leftovers(tried: SampleConversion) -> tuple[tuple[int, str], ...]:
