@@ -99,7 +99,8 @@ class Migration:
         outcome = self.run(before=before)
         check_clear(outcome, code, *self.named(*said))
         assert not outcome.out
-        appeared = {path.name for path in self.folder.iterdir()} - beside
+        empty = {path.name for path in self.folder.iterdir() if path.is_dir() and not any(path.iterdir())}
+        appeared = {path.name for path in self.folder.iterdir()} - beside - empty
         assert appeared <= {"work", "migration.toml", "__pycache__"}, f"left behind: {appeared}"
         assert _state_of(self.source) == source
         return outcome

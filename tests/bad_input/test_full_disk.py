@@ -72,10 +72,10 @@ def test_a_target_on_another_disk_that_is_too_small_is_refused_before_anything_i
     app: Migration, disk: Path
 ) -> None:
     """Nothing can be hard-linked there: the whole state directory is copied."""
-    app.set("target", path=str(disk / "new/app"))
+    app.set("target", path=str(disk / "new/orders-app"))
     leave_free(disk, 1 << 17)
 
-    app.refused("[target] path", str(disk / "new/app"), "MiB free", "are linked there")
+    app.refused("[target] path", str(disk / "new/orders-app"), "MiB free", "are linked there")
     assert not (app.home / "snapshot").exists()
 
 
