@@ -30,7 +30,10 @@ def _named_in(module: Path) -> Iterator[tuple[str, str]]:
 
 
 def _name_and_claim(node: ast.AST) -> list[ast.expr]:
-    """Of `Check(name, claim)`, `failed(name, claim, error)`, `CheckReport(name=, claim=)`, `name, claim = `."""
+    """Of `Check(name, claim)`, `failed(name, claim, error)`, `CheckReport(name=, claim=)`, `name, claim = `.
+
+    And of the rows (name, claim, lambda, needs) of the checks at the broker.
+    """
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         if node.func.id in ("Check", "failed"):
             return node.args[:2]
@@ -38,6 +41,9 @@ def _name_and_claim(node: ast.AST) -> list[ast.expr]:
             return [keyword.value for keyword in node.keywords if keyword.arg in ("name", "claim")]
     if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "(name, claim)":
         return node.value.elts if isinstance(node.value, ast.Tuple) else []
+    match node:
+        case ast.Tuple(elts=[ast.Constant(value=str(name)), claim, ast.Lambda(), _]):
+            return [ast.Constant(f"changelog.{name}"), claim]
     return []
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,12 +34,11 @@ class KeyPlaces:
 
 
 def find_key_places(
-    source: Source, databases: Iterable[DatabasePlan], partitions: Mapping[str, tuple[int, int]]
+    source: Source, databases: Sequence[DatabasePlan], partitions: Mapping[str, tuple[int, int]]
 ) -> KeyPlaces:
     """Decide for each store. `partitions`: of each store partition, its number, and how many its changelog has."""
     places: list[KeyPlace] = []
     found, unknown = [], []
-    databases = list(databases)
     for store in dict.fromkeys(each.store for each in source.partitions):
         mine = [each.id for each in source.partitions if each.store == store]
         many = partitions[mine[0]][1]
@@ -48,14 +47,13 @@ def find_key_places(
             continue
         keys = _sample(source, [each for each in databases if each.store_partition in mine])
         count = sum(map(len, keys.values()))
-        fitting = [name for name in PARTITIONERS if _misplaced(name, keys, partitions) == 0]
+        misplaced = {name: _misplaced(name, keys, partitions) for name in PARTITIONERS}
+        fitting = [name for name, strays in misplaced.items() if not strays]
         if count < LEAST:
             unknown.append(f"{store} has {plural(count, 'sampled key')}, too few to show how its keys are spread")
         elif not fitting:
-            least = min(_misplaced(name, keys, partitions) for name in PARTITIONERS)
-            unknown.append(
-                f"{least:,} of {count:,} sampled keys of {store} are not where {' or '.join(PARTITIONERS)} puts them"
-            )
+            strays = f"{min(misplaced.values()):,} of {count:,} sampled keys of {store}"
+            unknown.append(f"{strays} are not where {' or '.join(PARTITIONERS)} puts them")
         else:
             found.append(f"{store}: {fitting[0]} of {many} partitions, as {count:,} sampled keys show")
             places += (
@@ -68,12 +66,7 @@ def find_key_places(
 def _misplaced(name: str, keys: Keys, partitions: Mapping[str, tuple[int, int]]) -> int:
     """How many of the keys are not where this partitioner puts them."""
     of = PARTITIONERS[name]
-    return sum(
-        of(key, many) != number
-        for each, found in keys.items()
-        for (number, many) in [partitions[each]]
-        for key in found
-    )
+    return sum(of(key, partitions[each][1]) != partitions[each][0] for each, found in keys.items() for key in found)
 
 
 def _sample(source: Source, databases: Sequence[DatabasePlan]) -> Keys:

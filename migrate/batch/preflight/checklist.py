@@ -267,16 +267,9 @@ class Preflight:
     def _checks_of_keys(self) -> Iterable[Check]:
         if not (self._spec.source.store_names and self._context.conversion.may_move_keys):
             return ()
-        needs = ("source.format", *(("changelog.topic",) if self._spec.changelog is not None else ()))
-        return (
-            Check(
-                "conversion.places",
-                "each new key is checked: its task looks for it",
-                self._places,
-                needs,
-                purposes=_RUN,
-            ),
-        )
+        needs = ("source.format",) if self._spec.changelog is None else ("source.format", "changelog.topic")
+        claim = "each new key is checked: its task looks for it"
+        return (Check("conversion.places", claim, self._places, needs, purposes=_RUN),)
 
     def _checks_for_reports(self) -> tuple[Check, ...]:
         """Checks that a run makes elsewhere, or that do not keep it from starting."""

@@ -34,10 +34,10 @@ def asked(spec: Spec, standing: Standing) -> tuple[Behind | None, tuple[Held, ..
     if spec.changelog is None:
         return None, ()
     try:
-        from migrate.batch.status.behind import behind_of, held_of
+        from migrate.batch.status.behind import ask_broker
     except ModuleNotFoundError as error:
         return Behind(unknown=f"the package {error.name} is not installed"), ()
-    return behind_of(spec, standing), held_of(spec, standing)
+    return ask_broker(spec, standing)
 
 
 def status_of(

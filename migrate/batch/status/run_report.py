@@ -13,7 +13,7 @@ from migrate.batch.ledger.dead_letters import dead_letter_columns
 from migrate.batch.ledger.gates import concerns_of, not_accepted, require_acceptance
 from migrate.batch.ledger.intervals import totals_of
 from migrate.batch.ledger.standing import Standing
-from migrate.batch.status.behind import behind_of, held_of
+from migrate.batch.status.behind import ask_broker
 from migrate.batch.status.next_step import next_step
 from migrate.batch.status.throughput import rewriting_of, throughput_of
 from migrate.errors import RefusedError
@@ -88,7 +88,7 @@ def run_report(
     seconds: dict[str, float],
 ) -> RunReport:
     """The report of one run. No `seconds`: the migration was finished before, and this run did nothing."""
-    behind, held = behind_of(context.spec, standing), held_of(context.spec, standing)
+    behind, held = ask_broker(context.spec, standing)
     dead_letters, before = outcome.dead_letters, {receipt.attempt for receipt in done_before}
     own = rewriting_of(standing, (receipt for receipt in outcome.receipts if receipt.attempt not in before))
     state = _state(outcome.verification, published)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from pathlib import Path
 
 from migrate.batch.changelog.broker.connect import cluster_of
@@ -48,7 +48,7 @@ def publish(
         context.notify("publish.started", target=target)
         try:
             _build(context, plan, ledger, folders, temporary)
-            _intend(context, plan, ledger, temporary, _accepted(signed_off(concerns), missing))
+            _intend(context, plan, ledger, temporary, signed_off(concerns), missing=missing)
             ledger.check_not_fenced()
             rename_into_place(temporary, target)
         except BaseException:
@@ -100,19 +100,21 @@ def _missing(context: Context, ledger: Ledger) -> tuple[Held, ...]:
     return missing
 
 
-def _accepted(accepted: tuple[Concern, ...], missing: tuple[Held, ...]) -> dict[str, object]:
-    return {
-        "accepted": [concern.model_dump() for concern in accepted],
-        "missing": [each.model_dump() for each in missing],
-    }
-
-
-def _intend(context: Context, plan: Plan, ledger: Ledger, temporary: Path, accepted: dict[str, object]) -> None:
+def _intend(
+    context: Context,
+    plan: Plan,
+    ledger: Ledger,
+    temporary: Path,
+    accepted: Sequence[Concern],
+    *,
+    missing: Sequence[Held],
+) -> None:
     """Commit that the directory is about to be renamed, and what was accepted."""
     intent: dict[str, object] = {
         "path": str(context.spec.target_path),
         "stores": _identities(plan, temporary),
-        **accepted,
+        "accepted": [concern.model_dump() for concern in accepted],
+        "missing": [each.model_dump() for each in missing],
     }
     ledger.commit(ledger.row(Step.PUBLISHING, detail=intent))
     context.notify("publish.intended", target=context.spec.target_path)

@@ -73,8 +73,8 @@ def ask_broker(
         return AtCutOver(topics=topics, offsets=offsets, missing=missing), warnings
 
 
-def _doubts(*found: str | Doubt) -> tuple[str, ...]:
-    return tuple(f"{each.detail}: {each.fix}" for each in found if isinstance(each, Doubt))
+def _doubts(found: str | Doubt) -> tuple[str, ...]:
+    return (f"{found.detail}: {found.fix}",) if isinstance(found, Doubt) else ()
 
 
 def _check_changelogs(

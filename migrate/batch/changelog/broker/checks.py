@@ -206,11 +206,8 @@ class AtBroker:
             retention, wanted = topic.settings.get("retention.ms"), self.spec.target.retention_ms
             if self.way != "none" and wanted and "delete" in policy and 0 <= int(retention or wanted) < wanted:
                 doubts.append(f"{name} has retention.ms = {retention}, less than [target] retention_ms = {wanted}")
-            if (
-                self.way != "none"
-                and "delete" in policy
-                and (most := int(topic.settings.get("retention.bytes", -1))) >= 0
-            ):
+            most = int(topic.settings.get("retention.bytes", -1))
+            if self.way != "none" and "delete" in policy and most >= 0:
                 doubts.append(f"{name} has retention.bytes = {most}: beyond that the broker removes records")
         if doubts:
             return Doubt("; ".join(doubts), "change the setting, or know that a restore may lack records")
@@ -243,14 +240,13 @@ class AtBroker:
     def missing(self) -> str | Doubt:
         """That each partition with keys is on this host, or written by another one; the cut-over insists on it."""
         missing, found = [each for each in self.held if each.missing], "; ".join(map(str, self.held))
-        word = None if self.spec.changelog is None else self.spec.changelog.missing
         if not missing:
             return found or "nothing is written"
+        word = None if self.spec.changelog is None else self.spec.changelog.missing
         if word is not None:
             return f'{found} ([changelog] missing = "{word}")'
-        return Doubt(
-            in_words(missing), f"before the cut-over: {ways_out(self.way, has_begun=bool(self.written.opened))}"
-        )
+        ways = ways_out(self.way, has_begun=bool(self.written.opened))
+        return Doubt(in_words(missing), f"before the cut-over: {ways}")
 
     def repartition(self) -> str:
         """That no input waits in a topic which the new code would name by the new store."""

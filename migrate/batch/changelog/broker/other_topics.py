@@ -40,7 +40,7 @@ def changes_payloads(conversion: Conversion) -> bool:
 
 def other_stores(spec: Spec) -> tuple[str, ...]:
     """The stores in the tasks of this host that are not migrated."""
-    return tuple(sorted(_on_disk(spec) - {*new_names(spec), *new_names(spec).values()}))
+    return tuple(sorted(_on_disk(spec) - _migrated(spec)))
 
 
 def check_other_topics(cluster: Cluster, spec: Spec, conversion: Conversion) -> str | Doubt:
@@ -58,7 +58,7 @@ def check_other_topics(cluster: Cluster, spec: Spec, conversion: Conversion) -> 
 def _with_records(cluster: Cluster, spec: Spec) -> Iterator[str]:
     """Those topics, each with the number of its records."""
     application = application_of(spec)
-    on_disk = _on_disk(spec) | {*new_names(spec), *new_names(spec).values()}
+    on_disk = _on_disk(spec) | _migrated(spec)
     read_up_to = {place: each.offset for place, each in cluster.committed(application, stable=False).items()}
     for topic, partitions in sorted(cluster.partitions().items()):
         name = topic.removeprefix(f"{application}-")
@@ -73,6 +73,12 @@ def _with_records(cluster: Cluster, spec: Spec) -> Iterator[str]:
             continue
         if found.records:
             yield f"{topic} holds {found}{why}"
+
+
+def _migrated(spec: Spec) -> set[str]:
+    """The stores' old names, and their new ones."""
+    names = new_names(spec)
+    return {*names, *names.values()}
 
 
 def _on_disk(spec: Spec) -> set[str]:
