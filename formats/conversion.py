@@ -152,8 +152,8 @@ class Conversion:
     def _check_times(self, old: StateRecord, new: StateRecord) -> None:
         if self.target.is_segmented and new.window != old.window:
             raise InvalidEntryError("the function changed the window, which tells the segment that the record lies in")
-        is_moved = old.history is None and new.timestamp_ms != old.timestamp_ms
-        if is_moved and HISTORY in self.source.carries & self.target.carries:
+        is_newest = self.source.kind == self.target.kind == "versioned" and old.history is None
+        if is_newest and new.timestamp_ms != old.timestamp_ms:
             raise InvalidEntryError("the function changed since when the newest value holds, which ends its history")
 
     def _check_partition(self, old: bytes, new: bytes) -> None:
