@@ -39,6 +39,8 @@ def next_step(
         return f"start the old version of the application; {fixes or _after_rollback(spec, standing)}"
     if any(concern.kind == "mismatch" for concern in held) or (held and state in ("assembled", "verified")):
         return fixes
+    if state == "snapshot taken" and spec.run.source == "live":  # by a run that was refused: the next takes its own
+        return NEXT["not started"]
     if state == "published":
         return (
             f"point the application at {standing.published or spec.target_path}, the old state directory is as it was; "

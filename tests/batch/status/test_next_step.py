@@ -54,6 +54,15 @@ def test_every_state_has_one_next_step_that_can_be_taken(tmp_path: Path) -> None
     check_next(spec, OVER)
 
 
+def test_a_refused_run_leaves_no_snapshot_for_the_application_to_be_started_on(tmp_path: Path) -> None:
+    """The next run takes its own: a state of `stateferry snapshot` is meant only where the spec says so."""
+    spec = in_place(tmp_path, conversion={"function": lambda record: 1 / 0})
+    with pytest.raises(RefusedError, match="none of"):
+        run(spec)
+    assert status(spec).state == "snapshot taken"
+    check_next(spec, "stateferry run SPEC")
+
+
 def test_only_the_runs_of_run_are_runs(tmp_path: Path) -> None:
     spec = in_place(tmp_path)
     first = run(spec).run_id
