@@ -24,6 +24,8 @@ class Findings:
     """Reasons why no value can be read."""
     risks: list[str] = field(default_factory=list)
     """Reasons why some values cannot be read."""
+    meanings: list[str] = field(default_factory=list)
+    """Logical types that differ: of `problems` those that a function may overlook, since the bytes fit."""
     lost: Lost = field(default_factory=dict)
     widens_integers: bool = False
     """Whether an integer becomes a float or a double that cannot hold all of its kind."""
@@ -158,6 +160,7 @@ class _Comparison:
         return str(self.pairing.writer.definition(old))
 
     def _mean_other(self, old: object, new: object, path: str) -> None:
+        self.findings.meanings.append(f"{path}: {old} becomes {new}")
         self.findings.problems.append(
             f"{path}: {old} cannot be read as {new}: Avro would keep the bytes, and they would mean something else"
         )

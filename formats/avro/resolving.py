@@ -36,6 +36,11 @@ def find_risks(writer: AvroSchema, reader: AvroSchema) -> tuple[str, ...]:
     return tuple(_findings(writer, reader).risks)
 
 
+def find_meanings(writer: AvroSchema, reader: AvroSchema) -> tuple[str, ...]:
+    """Logical types that differ between fields of one path, although the bytes of one fit the other."""
+    return tuple(_findings(writer, reader).meanings)
+
+
 def find_losses(writer: AvroSchema, reader: AvroSchema) -> tuple[str, ...]:
     """What old values may hold and new ones cannot: fields that are left out, symbols that become a default."""
     return tuple(text for parts in _findings(writer, reader).lost.values() for text in parts.values())

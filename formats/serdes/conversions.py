@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from formats.avro.resolving import check_resolvable, find_risks
+from formats.avro.resolving import check_resolvable, find_meanings, find_risks
 from formats.avro.schema import AvroSchema, types_of
 from formats.avro.types import Array, Map, Primitive, Type, Union
 from formats.errors import UnresolvableSchemasError
@@ -74,6 +74,14 @@ def payload_risks(source: Serde, target: Serde) -> tuple[str, ...]:
         if (source.name, target.name) == ("int64", "double"):
             return ("numbers that a double cannot hold exactly",)
     return ()
+
+
+def payload_meanings(source: Serde, target: Serde) -> tuple[str, ...]:
+    """What a function gets as it is stored, and has to write with another meaning."""
+    if not (isinstance(source, AvroSerde) and isinstance(target, AvroSerde)):
+        return ()
+    found = (find_meanings(writer, target.written[1]) for _, writer in source.schemas)
+    return tuple(dict.fromkeys(text for texts in found for text in texts))
 
 
 def needs_headers(serde: Serde) -> bool:

@@ -17,7 +17,14 @@ from formats.errors import SchemaError
 from formats.layout import HEADERS
 from formats.serde import BYTES, Serde
 from formats.serdes.avro_frame import Frame, Part, SchemaId
-from formats.serdes.conversions import is_order_preserving, keeps_bytes, needs_headers, payload_problem, payload_risks
+from formats.serdes.conversions import (
+    is_order_preserving,
+    keeps_bytes,
+    needs_headers,
+    payload_meanings,
+    payload_problem,
+    payload_risks,
+)
 from formats.serdes.json_text import JsonSerde
 from formats.serdes.numeric import NumberName, NumberSerde
 from formats.serdes.text import StringSerde
@@ -205,14 +212,21 @@ def check_payloads(conversion: Conversion, key: PayloadSerdes | None, value: Pay
         _check_key(conversion, key)
 
 
-def payload_warnings(key: PayloadSerdes | None, value: PayloadSerdes | None) -> list[str]:
-    """Warnings about what some payloads may hold and the target cannot."""
-    return [
-        f"[conversion.{part}]: {risk}: such records would be rejected"
-        for part, serdes in (("key", key), ("value", value))
-        if serdes is not None
-        for risk in payload_risks(serdes.source, serdes.target)
-    ]
+def payload_warnings(key: PayloadSerdes | None, value: PayloadSerdes | None, *, has_function: bool) -> list[str]:
+    """Warnings about what some payloads may hold and the target cannot, and about what a function has to write anew."""
+    found = []
+    for part, serdes in (("key", key), ("value", value)):
+        if serdes is None:
+            continue
+        risks = payload_risks(serdes.source, serdes.target)
+        found += [f"[conversion.{part}]: {risk}: such records would be rejected" for risk in risks]
+        meanings = payload_meanings(serdes.source, serdes.target) if has_function else ()
+        found += [
+            f"[conversion.{part}]: {meaning}: the function gets what is stored, and has to write it in the new meaning "
+            "(docs/avro.md: what about logical types?)"
+            for meaning in meanings
+        ]
+    return found
 
 
 def _check_headers(part: str, serde: Serde, format_id: str, carries: bool) -> None:

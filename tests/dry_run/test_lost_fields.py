@@ -85,3 +85,20 @@ def test_a_function_is_given_all_and_so_loses_nothing_by_the_schema(tmp_path: Pa
     report = plan(_spec(tmp_path, function=convert))
     assert report.tried is not None
     assert (report.tried.losses, report.verdict.exit_code) == ((), 0)
+
+
+def test_a_function_is_told_which_numbers_mean_something_else(tmp_path: Path) -> None:
+    """It gets the bytes of a decimal: as they are, they would be other numbers by the new scale."""
+
+    def amount(scale: int) -> dict[str, Any]:
+        return {"name": "amount", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": scale}}
+
+    make_store(tmp_path / "store", {b"%05d" % number: b"\x02\x7d" for number in range(20)})
+    sides = {}
+    for side, scale in (("from", 2), ("to", 4)):
+        (tmp_path / f"{side}.avsc").write_text(json.dumps(_schema([amount(scale)])))
+        sides[side] = {"serde": "avro", "frame": "none", "schema": f"{side}.avsc"}
+    conversion = {"value": sides, "function": lambda record: record}
+    report = plan(make_spec(tmp_path, tmp_path / "store", source_format=RAW, target_format=RAW, conversion=conversion))
+    (warning,) = [each for each in report.warnings if "amount" in each]
+    assert "Person.amount: decimal(9, 2) becomes decimal(9, 4): the function gets what is stored" in warning

@@ -35,7 +35,7 @@ def spec_warnings(spec: Spec, ref: ConversionRef) -> list[str]:
     if ref.key is not None or ref.value is not None:
         from migrate.spec.serdes import payload_warnings
 
-        found += payload_warnings(ref.key, ref.value)
+        found += payload_warnings(ref.key, ref.value, has_function=ref.function is not None)
     return found
 
 
