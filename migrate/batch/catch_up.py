@@ -249,8 +249,7 @@ def _lay_over(context: Context, executor: Executor, ledger: Ledger, plan: Plan) 
 
 def _verified_inodes(standing: Standing) -> dict[Inode, str]:
     """The digests of the tables that were compared last, by what their links in the next assembly share with them."""
-    row = next((each for each in reversed(standing.rows) if each.step is Step.VERIFIED), None)
-    facts = {} if row is None else row.facts
+    facts = next((each.facts for each in reversed(standing.rows) if each.step is Step.VERIFIED), {})
     made = {each.facts["folder"]: str(each.store_partition) for each in standing.rows if each.step is Step.ASSEMBLED}
     found: dict[Inode, str] = {}
     for folder in facts.get("folders", ()):

@@ -144,7 +144,7 @@ SWITCHING: tuple[Mutant, ...] = (
     Mutant(
         name="verify-keeps-a-mismatch-to-itself",
         claim="switch",
-        definition="compare_and_record",
+        definition="compare",
         old="    record(context, open_ledger(), found, tables)\n",
         new="",
         tests=("test_what_verify_found_goes_to_the_ledger_and_holds_back",),

@@ -49,10 +49,9 @@ def rebuild_missing(
 ) -> None:
     """Make what no host has written, where the spec asks for it; a rerun does what is left.
 
-    `check`: raises where more records were left out than the spec allows. Where the application goes on meanwhile,
-    nothing is made before it has stopped. Raises RefusedError where a
-    changelog has changed since it was read; what a catch-up raises; VerificationError where the broker does not have
-    what was written.
+    `check`: raises where more records were left out than the spec allows. Nothing is made before the application has
+    stopped. Raises RefusedError where a changelog has changed since it was read; what a catch-up raises;
+    VerificationError where the broker does not have what was written.
     """
     assert context.spec.changelog is not None
     if context.spec.changelog.missing != "rebuild":

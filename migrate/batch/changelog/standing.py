@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from migrate.model.changelog.compared import Reread
-from migrate.model.changelog.rebuilt import Rebuilt
+from migrate.model.changelog.rebuilt import Rebuilt, rebuilt_in
 from migrate.model.changelog.taken import Tail
 from migrate.model.changelog.written import Part, Produced, Topics
 from migrate.model.ledger_row import Row, Step, read_detail
@@ -101,9 +101,7 @@ class ChangelogStanding:
     @cached_property
     def rebuilt(self) -> dict[str, Rebuilt]:
         """By store partition that no host has, what was made of its changelog in these topics."""
-        rows = (row for row in self._written if row.step is Step.REBUILT)
-        found = (read_detail(row, Rebuilt, "a store partition that was rebuilt") for row in rows)
-        return {each.changelog.store_partition: each for each in found}
+        return rebuilt_in(self._written)
 
     def unwritten_tails(self, tails: Mapping[str, Sequence[Tail]]) -> dict[str, list[Tail]]:
         """The tails that this host has claimed to write and has not written, by store partition that has some."""

@@ -14,7 +14,7 @@ from migrate.batch.ledger.intervals import has_files, in_force, pending_chunks, 
 from migrate.batch.ledger.marker import check_ours, is_abandoned
 from migrate.batch.ledger.revisions import FIRST, Revision, assembled_by, recorded_revisions, revised
 from migrate.batch.ledger.stored_plan import load_plan
-from migrate.model.changelog.rebuilt import Rebuilt
+from migrate.model.changelog.rebuilt import rebuilt_in
 from migrate.model.changelog.taken import Tail, tails_in_order, with_tails
 from migrate.model.comparison import Totals, Verification
 from migrate.model.journal import STATES, Journal
@@ -55,13 +55,8 @@ class Standing:
     @property
     def every_tail(self) -> list[Tail]:
         """The tails of all store partitions, and what was made of changelogs whose store partition no host has."""
-        rebuilt = (
-            read_detail(row, Rebuilt, "a store partition that was rebuilt").tail
-            for row in self.rows
-            if row.step is Step.REBUILT
-        )
-        last = {tail.store_partition: tail for tail in rebuilt}
-        return [*(tail for tails in self.tails.values() for tail in tails), *last.values()]
+        rebuilt = (each.tail for each in rebuilt_in(self.rows).values())
+        return [*(tail for tails in self.tails.values() for tail in tails), *rebuilt]
 
     @cached_property
     def recorded(self) -> list[Receipt]:

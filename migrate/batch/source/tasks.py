@@ -48,12 +48,12 @@ def _left_behind(source: Source, shared: Sequence[Sequence[StorePartition]]) -> 
     for found in shared:
         at = {each: source.position(each) for each in found}
         known = [offset for offset in at.values() if offset is not None]
-        is_known = len(known) == len(found) and known.count(max(known)) == 1
-        first = max(found, key=lambda each: at[each] or 0) if is_known else None
-        older = [each for each in found if each is not first] if is_known else []
-        behind |= {each.task for each in older}
-        ahead |= {first.task} if first is not None else set()
-        which = f"{' and '.join(each.task for each in older)} is behind" if older else "nothing tells which is behind"
+        which = "nothing tells which is behind"
+        if len(known) == len(found) and known.count(max(known)) == 1:
+            older = [each.task for each, offset in at.items() if offset != max(known)]
+            behind.update(older)
+            ahead |= {each.task for each in found if each.task not in older}
+            which = f"{' and '.join(older)} is behind"
         sentences.append(
             " and ".join(f"{each.id} ({_at(offset)})" for each, offset in at.items())
             + f" are directories of one changelog partition: {which}"

@@ -54,29 +54,10 @@ def verify(context: Context, executor: Executor, ledger: Ledger, stores: Assembl
     if mode == "off":
         return Verification(mode="off")
     so_far = standing.compared_so_far
-    found = compare_and_record(context, executor, stores, mode, so_far=so_far, open_ledger=lambda: ledger)
+    found = compare(context, executor, stores, mode, so_far=so_far, open_ledger=lambda: ledger)
     hint = f"{after_replay(standing)}; {_AS_IT_WAS}" if is_revised else _KEEP
     if not found.ok:
         raise mismatch_error(found, hint=hint)
-    return found
-
-
-def compare_and_record(
-    context: Context,
-    executor: Executor,
-    stores: AssembledStores,
-    mode: Mode,
-    *,
-    so_far: Sequence[Row],
-    open_ledger: LedgerOpener,
-) -> Verification:
-    """Compare the new stores as `compare` does, and commit the result with the digests of the tables it is about.
-
-    The digests are from before: what is damaged later either differs from them or is compared.
-    """
-    tables = table_digests(stores.folders)
-    found = compare(context, executor, stores, mode, so_far=so_far, open_ledger=open_ledger, tables=tables)
-    record(context, open_ledger(), found, tables)
     return found
 
 
@@ -100,14 +81,14 @@ def compare(
     *,
     so_far: Sequence[Row],
     open_ledger: LedgerOpener,
-    tables: Tables,
 ) -> Verification:
-    """Compare the new stores with what they should be according to the snapshot, regardless of the plan.
+    """Compare the new stores with what they should be according to the snapshot, regardless of the plan; and commit it.
 
     The executor compares records. This process compares RocksDB directories and column families, and checks that all
     was read. In full, ranges that are equal are committed to the ledger as they come, and those among `so_far`, of a
     verification that was interrupted, are not read again.
     """
+    tables = table_digests(stores.folders)  # before: what is damaged later differs from them, or is compared
     started = time.monotonic()
     context.notify("verify.started", mode=mode, records=sum(receipt.records_out for receipt in stores.receipts))
     plan = stores.plan
@@ -121,7 +102,9 @@ def compare(
         laid_over = databases_with_tails(plan, databases, stores.overlays)
         subject = Subject(context, plan, laid_over, stores.folders, stores.receipts, size, stores.overlays, tables)
         total = _compare_records(subject, executor, total, EqualRanges(subject, open_ledger), so_far)
-    return total.model_copy(update={"seconds": round(time.monotonic() - started, 3)})
+    found = total.model_copy(update={"seconds": round(time.monotonic() - started, 3)})
+    record(context, open_ledger(), found, tables)
+    return found
 
 
 def _compare_records(

@@ -21,7 +21,7 @@ from migrate.batch.run_lock import alone_in_its_folder, one_run_at_a_time
 from migrate.batch.status.current import asked
 from migrate.batch.status.next_step import next_step
 from migrate.batch.steps.damage import hinting_at_repair
-from migrate.batch.steps.verify import Mode, compare_and_record, mismatch_error
+from migrate.batch.steps.verify import Mode, compare, mismatch_error
 from migrate.batch.stop import Stop
 from migrate.errors import RefusedError, system_errors_explained
 from migrate.model.events import Listener, ignore
@@ -88,7 +88,7 @@ def _compare(
     open_ledger = cache(lambda: _open_ledger(context, plan, standing))
     with open_executor(context.spec) as executor, hinting_at_repair(context.home):
         so_far = standing.compared_so_far
-        found = compare_and_record(context, executor, stores, mode, so_far=so_far, open_ledger=open_ledger)
+        found = compare(context, executor, stores, mode, so_far=so_far, open_ledger=open_ledger)
         if not found.ok:
             way_out = _RERUN if standing.revision is None else after_replay(standing)
             raise mismatch_error(found, hint=_IN_USE if standing.is_in_use else way_out)

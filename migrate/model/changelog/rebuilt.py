@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from migrate.model.changelog.compared import Reread
 from migrate.model.changelog.taken import Tail
 from migrate.model.changelog.written import Changelog, Produced, Topics
+from migrate.model.ledger_row import Row, Step, read_detail
 from migrate.model.values import Stored
 
 
@@ -23,6 +26,14 @@ class Rebuilt(Stored):
     def is_done(self) -> bool:
         """Whether the new topic holds it, as was read back."""
         return self.produced is not None and self.reread is not None and self.reread.ok
+
+
+def rebuilt_in(rows: Iterable[Row]) -> dict[str, Rebuilt]:
+    """By store partition that no host has, what was made of its changelog."""
+    found = (
+        read_detail(row, Rebuilt, "a store partition that was rebuilt") for row in rows if row.step is Step.REBUILT
+    )
+    return {each.changelog.store_partition: each for each in found}
 
 
 def with_rebuilt(topics: Topics, rebuilt: tuple[Changelog, ...]) -> Topics:

@@ -139,9 +139,9 @@ def _value_of(column: Rdict, on_columns: OnColumns, key: bytes) -> bytes | None:
     try:
         columns = column.get_entity(key)
     except Exception as error:
-        if not str(error).startswith("NotFound"):
-            raise
-        columns = None
+        if str(error).startswith("NotFound"):
+            return None
+        raise
     return None if columns is None else value_of(key, columns, on_columns)
 
 
