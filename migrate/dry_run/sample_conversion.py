@@ -15,13 +15,14 @@ from formats.likeness import SURE, FormatSample, leaves_marks
 from formats.program import IDENTITY
 from formats.registry import FORMATS
 from migrate.batch.chunk.reader import Records
-from migrate.batch.chunk.times import TimesColumn, make_converter, unpacked_times
+from migrate.batch.chunk.times import TimesColumn, make_converter
 from migrate.batch.plan.sample import Entry, convert_sample
 from migrate.dry_run.examples import before_after
 from migrate.dry_run.key_order import KeyOrder
 from migrate.dry_run.report import BeforeAfter, FormatHint, Inventory, SampleConversion
 from migrate.dry_run.sizes import RecordSizes
 from migrate.engine.changelog import logged_times
+from migrate.engine.columns import unpacked_times
 from migrate.engine.converter import Converter
 from migrate.engine.left_out import LeftOut
 from migrate.engine.pump import pump

@@ -46,6 +46,11 @@ def read_times(packed: Buffer) -> tuple[int, ...]:
     return struct.unpack(f">{memoryview(packed).nbytes // TIME_BYTES}q", packed)
 
 
+def unpacked_times(times: Sequence[bytes] | None, records: int) -> Sequence[int | None]:
+    """The times of so many records in milliseconds; None for each where there are none."""
+    return [None] * records if times is None else read_times(b"".join(times))
+
+
 class CompiledProgram:
     """Converts batches. Raises BailOutError, and has converted nothing then."""
 

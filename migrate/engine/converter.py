@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
 from operator import add
 from pathlib import Path
 from typing import Literal
@@ -13,7 +12,7 @@ from typing import Literal
 from formats import Conversion, EntryError, LossError
 from formats.program import ByteProgram
 from migrate.engine.bail_out import BailOutError
-from migrate.engine.columns import TIME_BYTES, CompiledProgram, compile_program, read_times
+from migrate.engine.columns import TIME_BYTES, CompiledProgram, compile_program, unpacked_times
 from migrate.engine.left_out import LeftOut
 from migrate.engine.rejects import CountRejects, FailOnReject, RejectsByReason, loss_not_allowed
 from migrate.stores.batch import Batch
@@ -72,8 +71,7 @@ class Converter:
         keys: list[bytes] = []
         values: list[bytes] = []
         convert, on_record = self.conversion.convert_counting, self.on_record
-        numbers = repeat(None, len(batch)) if times is None else read_times(b"".join(times))
-        for key, value, time_ms in zip(batch.keys, batch.values, numbers, strict=True):
+        for key, value, time_ms in zip(batch.keys, batch.values, unpacked_times(times, len(batch)), strict=True):
             if on_record is not None:
                 on_record(key)
             try:

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from formats import Conversion
 from migrate.batch.stop import never_stop
-from migrate.engine.columns import pack_times, read_times
+from migrate.engine.columns import pack_times
 from migrate.engine.converter import Converter, OnRecord
 from migrate.engine.digest import RecordDigest
 from migrate.engine.left_out import LeftOut
@@ -219,11 +219,6 @@ def _blocks(run: Database, start: bytes) -> Iterator[tuple[list[bytes], list[byt
 def keys_of(run: Database) -> list[bytes]:
     """The keys of a run, which is small, in their order."""
     return [key for keys, _ in _blocks(run, b"") for key in keys]
-
-
-def unpacked_times(times: Sequence[bytes] | None, records: int) -> Sequence[int | None]:
-    """The times of so many records in milliseconds; None for each where there are none."""
-    return [None] * records if times is None else read_times(b"".join(times))
 
 
 class TimesColumn:

@@ -8,10 +8,10 @@ from itertools import pairwise, product, repeat
 from formats import Conversion, EntryError, Format, LossError
 from formats.function import describe_error
 from formats.likeness import FormatSample
-from migrate.batch.chunk.times import unpacked_times
 from migrate.batch.plan.known_times import KnownTimes
 from migrate.batch.source.sampling import SampleSize, read_sample
 from migrate.batch.source.source import Source
+from migrate.engine.columns import unpacked_times
 from migrate.engine.converter import Converter
 from migrate.engine.rejects import RejectsByReason, loss_not_allowed
 from migrate.errors import RefusedError

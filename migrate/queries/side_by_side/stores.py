@@ -12,9 +12,10 @@ from formats import EntryError, Format, StateRecord, Window
 from formats.conversion import Conversion
 from formats.serde import BYTES, Serde
 from migrate.batch.changelog.times import recorded_times
-from migrate.batch.chunk.times import TimesColumn, open_times, unpacked_times
+from migrate.batch.chunk.times import TimesColumn, open_times
 from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.batch.ledger.table import read_ledger
+from migrate.engine.columns import unpacked_times
 from migrate.errors import SpecError, StoreNotReadyError, UnknownStateStoreError
 from migrate.kafka.partitioners import elsewhere
 from migrate.model.journal import HALF_DONE
