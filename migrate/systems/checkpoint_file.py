@@ -108,10 +108,14 @@ def lines_of_store(
     return [owner == partition.store for owner in owners]
 
 
-def changelogs_in(task: Path, topics: Iterable[str]) -> list[tuple[str, str]]:
-    """Each of these topics that ends like the changelog of a store in the task's directory, and how it begins."""
+def changelogs_in(task: Path, topics: Iterable[str], likely: str) -> list[tuple[str, str]]:
+    """Each of these topics that ends like the changelog of a store in the task's directory, and how it begins.
+
+    `likely`: how it begins where several stores' names fit.
+    """
     names = sorted(_stores_in(task), key=len, reverse=True)
-    owners = ((topic, _by_ending(topic, names)) for topic in topics)
+    own = {f"{likely}-{name}-changelog": name for name in names}
+    owners = ((topic, own.get(topic) or _by_ending(topic, names)) for topic in topics)
     return [(topic, topic.removesuffix(f"-{owner}-changelog")) for topic, owner in owners if owner is not None]
 
 

@@ -148,7 +148,7 @@ class TaskTreeSystem(System):
     def _ids(self, path: Path, lines: Iterable[tuple[Path, Iterable[Line]]]) -> dict[str, set[str]]:
         found: dict[str, set[str]] = {}
         for task, each in lines:
-            for topic, application in changelogs_in(task, [topic for topic, _, _ in each]):
+            for topic, application in changelogs_in(task, [topic for topic, _, _ in each], path.name):
                 if task.parent == path:
                     found.setdefault(application, set()).add(topic)
                 elif application == f"{path.name}-{task.parent.name.strip('_')}":  # else the prefix is configured

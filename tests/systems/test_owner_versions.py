@@ -225,14 +225,14 @@ def test_stores_of_one_task_whose_names_end_alike_keep_their_lines_apart(
     for number, store in enumerate(stores):
         own = offsets(number, topic=f"app-x-{store}-changelog")
         make_families(tmp_path / "app-x/0_0/rocksdb" / store, {PLAIN: RECORDS, OFFSETS: own})
-    target = {"version": "4.2"} if in_place else {"version": "4.2", "path": "elsewhere"}
+    target = {"version": "4.2"} if in_place else {"version": "4.2", "path": "elsewhere/app-x"}
     source = {"path": "app-x", "store": None, "stores": list(stores)}
     spec = windowed_spec(tmp_path, KEY_VALUE, source=source, target=target)
     run(spec)
     if in_place:
         cutover(spec)
     lines = [f"app-x-{store}-changelog 0 {number}" for number, store in enumerate(stores)]
-    file = tmp_path / ("app-x" if in_place else "elsewhere") / "0_0/.checkpoint"
+    file = tmp_path / ("app-x" if in_place else "elsewhere/app-x") / "0_0/.checkpoint"
     assert file.read_text() == checkpoint(*lines)
 
 
