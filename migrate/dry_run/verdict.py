@@ -122,7 +122,7 @@ def _rejects(spec: Spec, tried: SampleConversion, records: int, expected: float)
 
 def _partitions(tried: SampleConversion, rejects: CheckReport) -> CheckReport:
     """`rejects`: the check of their number, which [run] may allow."""
-    name, claim = "conversion.partitions", "no new key belongs to another partition than its old one"
+    name, claim = "conversion.partitions", "no new key is known to belong to another partition than its old one"
     found = sum(each.records for each in tried.rejects if each.reason.startswith(BELONGS_ELSEWHERE))
     if not found:
         return CheckReport(name=name, claim=claim, outcome="ok")

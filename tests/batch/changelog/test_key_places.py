@@ -189,3 +189,5 @@ def test_without_a_changelog_it_is_said_that_nobody_checks(broker: Broker, tmp_p
     outcome, detail = _check(report, "conversion.places")
     assert (outcome, "without [changelog]" in detail) == ("warning", True)
     assert report.verdict.exit_code == 0
+    (claim,) = [each.claim for each in report.checks if each.name == "conversion.partitions"]
+    assert "is known" in claim, "nobody has checked it"
