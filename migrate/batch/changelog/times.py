@@ -27,9 +27,9 @@ from migrate.batch.plan.known_times import KnownTimes
 from migrate.batch.source.source import Source
 from migrate.errors import ChangelogFailedError, RefusedError
 from migrate.kafka.cluster import Cluster, Ends
-from migrate.model.changelog.taken import Times
+from migrate.model.changelog.taken import Times, recorded_times
 from migrate.model.changelog.written import Changelog
-from migrate.model.ledger_row import Row, Step, read_detail
+from migrate.model.ledger_row import Row, Step
 from migrate.spec.spec import Spec
 from migrate.spec.ways import takes_times
 
@@ -113,12 +113,6 @@ class SampledTimes:
         run = self._open.enter_context(open_times(f"{self._folder}/{made.folder}"))
         assert run is not None
         return KnownTimes(run, is_whole=start == ends.start, unknown_ms=self._unknown_ms)
-
-
-def recorded_times(rows: Iterable[Row]) -> dict[str, Times]:
-    """The run that counts, by store partition."""
-    found = (read_detail(row, Times, "the times of a changelog") for row in rows if row.step is Step.TIMES)
-    return {each.store_partition: each for each in found}
 
 
 def use_times(context: Context, rows: Iterable[Row]) -> None:

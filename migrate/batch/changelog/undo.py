@@ -9,7 +9,6 @@ from pathlib import Path
 from formats import get_format
 from migrate.batch.changelog.broker.ownership import check_still_ours
 from migrate.batch.changelog.broker.records import settled
-from migrate.batch.changelog.times import recorded_times
 from migrate.batch.changelog.write import transactional_id
 from migrate.batch.chunk.changelog_entries import OldEntries
 from migrate.batch.chunk.reader import Inputs
@@ -20,6 +19,7 @@ from migrate.kafka.cluster import Cluster
 from migrate.kafka.latest import Latest
 from migrate.kafka.reader import read
 from migrate.kafka.writer import Writer
+from migrate.model.changelog.taken import recorded_times
 from migrate.model.changelog.written import Part, Topics
 from migrate.model.plan import Plan
 from migrate.spec.spec import Spec

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from migrate.model.ledger_row import Row, Step, read_detail
 from migrate.model.plan import Plan
 from migrate.model.preview import RejectReason, Shown
 from migrate.model.receipt import attempt_of
@@ -99,6 +100,12 @@ class Tail(Stored):
     def attempt(self) -> str:
         """The attempt that has made it, by the name of the file with its rejects."""
         return "" if self.rejects_file is None else attempt_of(Path(self.rejects_file).name)
+
+
+def recorded_times(rows: Iterable[Row]) -> dict[str, Times]:
+    """The run that counts, by store partition."""
+    found = (read_detail(row, Times, "the times of a changelog") for row in rows if row.step is Step.TIMES)
+    return {each.store_partition: each for each in found}
 
 
 def tails_in_order(committed: Iterable[Tail]) -> dict[str, list[Tail]]:

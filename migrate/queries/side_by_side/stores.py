@@ -11,13 +11,12 @@ from itertools import islice
 from formats import EntryError, Format, StateRecord, Window
 from formats.conversion import Conversion
 from formats.serde import BYTES, Serde
-from migrate.batch.changelog.times import recorded_times
 from migrate.batch.chunk.times import TimesColumn, open_times
 from migrate.batch.ledger.standing import Standing, read_standing
-from migrate.batch.ledger.table import read_ledger
 from migrate.engine.columns import unpacked_times
 from migrate.errors import SpecError, StoreNotReadyError, UnknownStateStoreError
 from migrate.kafka.partitioners import elsewhere
+from migrate.model.changelog.taken import recorded_times
 from migrate.model.journal import HALF_DONE
 from migrate.model.ledger_row import Step
 from migrate.queries.json_values import key_of
@@ -172,7 +171,8 @@ class SideBySideStores:
         names = name, self._new_names[name]
         old, new = (self._partitions(side, each) for side, each in zip(self._sides, names, strict=True))
         by_place = {place_of(each): each for each in new or ()}
-        times, plan = self._times(), read_standing(self.spec.home).plan
+        standing = read_standing(self.spec.home)
+        times, plan = self._times(standing), standing.plan
         pairs = [
             Pair(
                 each,
@@ -185,11 +185,11 @@ class SideBySideStores:
         ]
         return pairs + [Pair(None, each, is_gone=old is None) for each in by_place.values()]
 
-    def _times(self) -> dict[str, str]:
+    def _times(self, standing: Standing) -> dict[str, str]:
         """By store partition, the run whose times the function has seen."""
         if not sees_times(self.spec, self.conversion):
             return {}
-        home, recorded = self.spec.home, recorded_times(read_ledger(self.spec.home))
+        home, recorded = self.spec.home, recorded_times(standing.rows)
         folders = {partition: home / each.folder for partition, each in recorded.items()}
         return {partition: str(folder) for partition, folder in folders.items() if folder.is_dir()}
 

@@ -12,14 +12,13 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from formats import get_format
 from migrate import run, verify
-from migrate.batch.changelog.times import recorded_times
 from migrate.batch.ledger.table import read_ledger
 from migrate.engine.changelog import from_changelog
 from migrate.errors import ChangelogFailedError, ChunkFailedError
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.reader import read
 from migrate.kafka.writer import Writer
-from migrate.model.changelog.taken import Times
+from migrate.model.changelog.taken import Times, recorded_times
 from migrate.model.events import Event
 from migrate.stores.changelog_batch import ChangelogBatch
 from migrate.stores.rocksdb.database import open_read_only
