@@ -53,7 +53,10 @@ class Places:
         """Which store is there. A segmented store may have lost or gained segments since."""
         if not place.is_dir():
             return "none"
-        names = rocksdb_identities(place)
+        try:
+            names = rocksdb_identities(place)
+        except FileNotFoundError:  # the stores are just being exchanged
+            return self.at(place)
         if not names.isdisjoint(self.entry.new_names):
             return "new"
         return "other" if names.isdisjoint(self.entry.old_names) else "old"

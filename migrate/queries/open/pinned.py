@@ -56,6 +56,10 @@ class PinnedPartition:
             self._check_site()
         except StateStoreMigratedError as error:
             raise self._absent() from error
+        except MigrationError as error:
+            if self._was_moved():  # another store was in its place
+                raise self._absent() from error
+            raise
 
     def opened(self) -> Opened:
         """The store partition as its files were `refresh` seconds ago or later."""
@@ -117,6 +121,14 @@ class PinnedPartition:
         mine = self._site
         if (site.path, site.definition, site.foreign) != (mine.path, mine.definition, mine.foreign):
             raise self._migrated()
+
+    def _was_moved(self) -> bool:
+        """Whether the store partition, or the directory that was opened, lies elsewhere by now."""
+        try:
+            self._check_site()
+            return not self._directory.has_its_name()
+        except (StateStoreMigratedError, FileNotFoundError, NotADirectoryError):
+            return True
 
     def _look(self) -> None:
         """Open again what has changed."""
