@@ -28,7 +28,7 @@ def conversion_checks(spec: Spec, tried: SampleConversion, records: int, expecte
     """
     counted = _rejects(spec, tried, records, expected.rejects)
     left_out = (counted, *_dropped(spec, tried, records, expected.dropped), _partitions(tried, counted))
-    return (_paths(tried), *left_out, _order(tried), _format(tried))
+    return (_paths(tried, records), *left_out, _order(tried), _format(tried))
 
 
 def make_verdict(
@@ -90,8 +90,12 @@ def _no_go(code: ExitCode, failures: list[CheckReport]) -> str:
     return f"{_NO_GO.get(code, _NO_GO[ExitCode.FAILED])}: {failures[0].detail}{more}"
 
 
-def _paths(tried: SampleConversion) -> CheckReport:
+def _paths(tried: SampleConversion, records: int) -> CheckReport:
+    """`records`: of the old store."""
     name, claim = "conversion.paths", "the compiled and the reference path agree on the sample"
+    if records and not tried.is_full and not tried.records + tried.expired:
+        fix = "stateferry plan SPEC --full converts all records"
+        return CheckReport(name=name, claim=claim, outcome="warning", detail="no record was tried", fix=fix)
     if tried.differences:
         fix = "report this, with the output of --json: do not migrate with this version"
         return failed(name, claim, MigrationError("; ".join(tried.differences), hint=fix))

@@ -147,3 +147,17 @@ def test_a_migration_whose_function_saw_no_times_is_not_continued(
         run(app.spec)
     with pytest.raises(SourceChangedError, match=r"changed since: \[changelog\]"):
         run(app.spec)
+
+
+def test_a_sample_that_finds_no_record_is_no_proof(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of a changelog may name only keys that are deleted by now."""
+    app = _app("seen-none", tmp_path, broker).make()
+    _most_sampled(monkeypatch, 0)
+    report = plan(app.spec)
+    assert report.tried is not None
+    assert report.tried.records == 0
+    check = next(each for each in report.checks if each.name == "conversion.paths")
+    assert (check.outcome, check.detail) == ("warning", "no record was tried")
+    assert "--full" in check.fix
