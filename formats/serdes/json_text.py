@@ -53,11 +53,22 @@ class WrittenInt(int):
 WRITTEN = frozenset({WrittenFloat, WrittenInt})
 
 
-@dataclass(slots=True, unsafe_hash=True, repr=False)
 class NumberText:
-    """A number's text, in place of the number where JSON is written: `json.dumps` asks no subclass for its text."""
+    """A number's text, in place of the number where JSON is written: `json.dumps` asks no subclass for its text.
 
-    text: str
+    No dataclass: pydantic would write its fields.
+    """
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NumberText) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
 
     def __repr__(self) -> str:
         return self.text
