@@ -29,7 +29,7 @@ from migrate.queries.side_by_side.report import GetReport, RecordReport, SideByS
 from migrate.queries.stores import QueryableStores
 from migrate.spec.conversion import conversion_ref, load_conversion
 from migrate.spec.spec import Spec
-from migrate.spec.ways import sees_times
+from migrate.spec.ways import sees_times, takes_times
 from migrate.stores.state_store import after_prefix
 
 MOST_RECORDS = 100
@@ -163,9 +163,7 @@ class SideBySideStores:
 
     @property
     def _leaves_out(self) -> tuple[str, ...]:
-        changelog = self.spec.changelog
-        from_changelog = changelog is not None and changelog.timestamps == "changelog"
-        return ("timestamp_ms",) if from_changelog and self.conversion.takes_times else ()
+        return ("timestamp_ms",) if takes_times(self.spec, self.conversion) else ()
 
     def _pairs(self, name: str) -> list[Pair]:
         names = name, self._new_names[name]
