@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeGuard, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 from formats.encoding.headers import Headers
 from formats.errors import InvalidEntryError
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault  # of type checkers alone: Python has it since 3.13
 
-class Serde(Protocol):
+    T = TypeVarWithDefault("T", default=Any)
+else:
+    T = TypeVar("T")
+
+
+class Serde(Protocol[T]):
     """Payload bytes to an object and back."""
 
     @property
@@ -17,11 +24,11 @@ class Serde(Protocol):
         """The serde's name in a spec."""
         ...
 
-    def decode(self, payload: bytes) -> Any:  # noqa: ANN401 - the type is the serde's own
+    def decode(self, payload: bytes, /) -> T:
         """The object of a payload. Raises EntryError for bytes that are not a payload of this serde."""
         ...
 
-    def encode(self, payload: Any) -> bytes:  # noqa: ANN401
+    def encode(self, payload: T, /) -> bytes:
         """The payload of an object. Raises EntryError for an object that this serde cannot write."""
         ...
 

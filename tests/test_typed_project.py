@@ -8,18 +8,43 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 PROJECT = """
 from pathlib import Path
 
+import jobs.executor
 import migrate
-from formats import get_format
+from formats import Serde, get_format
+from formats.serde import BYTES
+from formats.serdes.json_text import JsonSerde
 from migrate import ConversionError, DualReadStore, Event, MigrationError, RunReport, Spec, StateRecord, Stores
-from migrate import TypedStore, cutover, doctor, inspect, load_spec, migrate_store, open_store
+from migrate import MemoryStore, TypedStore, cutover, doctor, inspect, load_spec, migrate_store, open_store
 from migrate import plan, report, run, status
 from migrate import rnu  # error: attr-defined
 
 RAW = "rocksdb.raw"
+
+
+class TextSerde:
+    name = "text"
+
+    def decode(self, data: bytes) -> str:
+        return data.decode()
+
+    def encode(self, text: str) -> bytes:
+        return text.encode()
+
+
+class TotalSerde:
+    name = "total"
+
+    def decode(self, stored: bytes) -> int:
+        return int(stored)
+
+    def encode(self, total: int) -> bytes:
+        return str(total).encode()
 
 
 def convert(record: StateRecord) -> StateRecord | None:
@@ -79,10 +104,19 @@ def adapter() -> None:
     serde = get_format(RAW).key_serde
     typed: TypedStore[str, int] = TypedStore(store, key=serde, value=serde)
     reveal_type(typed.get("a"))  # int | None
+    totals = TypedStore(store, key=TextSerde(), value=TotalSerde())
+    reveal_type(totals)  # migrate.dual.typed_store.TypedStore[str, int]
+    reveal_type(totals.get("a"))  # int | None
+    reveal_type(TypedStore(store, key=BYTES, value=JsonSerde()).get(b"a"))  # Any | None
     reveal_type(migrate.__version__)  # str
 
 
+def first(serde: Serde, stored: bytes) -> object:
+    return serde.decode(stored)
+
+
 def mistakes() -> None:
+    TypedStore(MemoryStore(), key=TextSerde(), value=TotalSerde()).put("a", "b")  # error: arg-type
     run("migration.toml")  # error: arg-type
     DualReadStore.open("store", source=RAW)  # error: call-arg
     Stores().open("orders", "store", source=RAW, target=RAW, synch=True)  # error: call-overload
@@ -90,16 +124,18 @@ def mistakes() -> None:
 """
 
 
-def test_mypy_sees_the_types_in_a_users_project(tmp_path: Path) -> None:
-    installed = tmp_path / "site-packages"
-    installed.mkdir()
-    for package in ("formats", "jobs", "migrate"):
-        (installed / package).symlink_to(ROOT / package)
+@pytest.mark.parametrize("how", ["copied", "editable"])
+def test_mypy_sees_the_types_in_a_users_project(tmp_path: Path, how: str) -> None:
     project = tmp_path / "project/app.py"
     project.parent.mkdir()
     project.write_text(PROJECT, encoding="utf-8")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    if how == "copied":
+        environment["PYTHONPATH"] = str(tmp_path / "site-packages")
+        (tmp_path / "site-packages").mkdir()
+        for package in ("formats", "jobs", "migrate"):
+            (tmp_path / "site-packages" / package).symlink_to(ROOT / package)
     command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), project.name]
-    environment = {**os.environ, "PYTHONPATH": str(installed)}
     done = subprocess.run(
         command, cwd=project.parent, env=environment, capture_output=True, text=True, check=False, timeout=300
     )

@@ -44,7 +44,7 @@ def main(events: Path, state: Path) -> None:
     """Count what is not counted yet; say after each batch how far it is."""
     with open_store(state, format="rocksdb.raw", read_only=False, create=True) as store:
         names, totals = NameSerde(), TotalsSerde()
-        typed = TypedStore[str, Totals](store, key=names, value=totals)
+        typed = TypedStore(store, key=names, value=totals)
         for batch in batches(events, offset_of(store)):
             counted = {name: typed.get(name) or Totals() for name in batch.names}
             for name, amount in batch.events:

@@ -66,7 +66,7 @@ def main(events: Path, state: Path) -> None:
     """Count what is not counted yet, and move some of the old records between batches; say how far both are."""
     with open_state(state) as store:
         names, totals = NameSerde(), TotalsSerde()
-        typed = TypedStore[str, Totals](store, key=names, value=totals)
+        typed = TypedStore(store, key=names, value=totals)
         for batch in batches(events, offset_of(store)):
             counted = {name: typed.get(name) or Totals() for name in batch.names}
             for name, amount in batch.events:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from formats import EntryError
 from formats.serde import Serde
@@ -14,6 +14,7 @@ from migrate.stores.state_store import StateStore
 
 K = TypeVar("K")
 V = TypeVar("V")
+T = TypeVar("T")
 
 
 class TypedRecords(Iterator[tuple[K, V]]):
@@ -41,7 +42,7 @@ class TypedRecords(Iterator[tuple[K, V]]):
 class TypedStore(Generic[K, V]):
     """A store whose keys and values are objects, in the order of the keys' bytes."""
 
-    def __init__(self, store: StateStore, *, key: Serde, value: Serde) -> None:
+    def __init__(self, store: StateStore, *, key: Serde[K], value: Serde[V]) -> None:
         """`store` stays available for everything else: `flush`, `close`, `converge`.
 
         Raises SpecError for a serde that names its schema in headers, which are no part of a key or a value.
@@ -111,7 +112,7 @@ class TypedStore(Generic[K, V]):
         return None if value is None else self._decode(self._value, key, value)
 
     @staticmethod
-    def _decode(serde: Serde, key: bytes, payload: bytes) -> Any:  # noqa: ANN401 - the type is the serde's own
+    def _decode(serde: Serde[T], key: bytes, payload: bytes) -> T:
         try:
             return serde.decode(payload)
         except EntryError as error:
