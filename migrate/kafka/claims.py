@@ -98,7 +98,7 @@ def _attempt(
     from confluent_kafka import Consumer, KafkaException, TopicPartition
 
     try:
-        producer = take_over(connection, failures, group)  # which settles offsets that others left uncertain
+        producer, _ = take_over(connection, failures, group)  # which settles offsets that others left uncertain
         with Cluster(connection) as cluster:
             there = seen_claims(cluster, group)
         new = change(there)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from migrate.errors import BrokerError, MigrationError
@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 REQUEST_SECONDS = 30.0
 """The broker has so long to answer a request."""
+_SHORTEST_SECONDS = 1.0
+_ACCEPTED_SECONDS: dict[str, float] = {}
+"""How long transactions may be at brokers that refused longer ones to this process, which tries those no more."""
+_WITHIN_A_TRANSACTION = {"delivery.timeout.ms", "message.timeout.ms", "socket.timeout.ms"}
+"""librdkafka makes no producer for which they are longer than a transaction may be."""
 _Asked = TypeVar("_Asked")
 _Answer = TypeVar("_Answer")
 _POLL_SECONDS = 0.2
@@ -122,13 +127,36 @@ class Client:
         return found
 
 
-def take_over(connection: Connection, failures: Failures, transactional_id: str) -> Producer:
-    """A producer of this id. No earlier one can write any more, and the transaction that it left open is ended."""
-    from confluent_kafka import Producer
+def take_over(
+    connection: Connection,
+    failures: Failures,
+    transactional_id: str,
+    patience: float = REQUEST_SECONDS,
+    more: Mapping[str, object] = MappingProxyType({}),
+) -> tuple[Producer, float]:
+    """A producer of this id, and after how many seconds the broker ends a transaction that it leaves open.
 
-    producer = Producer(connection.settings({"transactional.id": transactional_id, "error_cb": failures.heed}))
-    producer.init_transactions(REQUEST_SECONDS)
-    return producer
+    No earlier producer of the id can write any more, and the transaction that it left open is ended. A broker that
+    allows no transactions as long as `patience` (transaction.max.timeout.ms) gets ever shorter ones: users may try
+    that, and few may ask for the setting.
+    """
+    from confluent_kafka import KafkaException, Producer
+
+    seconds = min(patience, _ACCEPTED_SECONDS.get(connection.bootstrap, patience))
+    while True:
+        ours = {**more, "transactional.id": transactional_id, "error_cb": failures.heed}
+        settings = connection.settings({**ours, "transaction.timeout.ms": int(seconds * 1000)})
+        for name in _WITHIN_A_TRANSACTION & settings.keys():
+            settings[name] = min(int(settings[name]), int(seconds * 1000) - 100)
+        producer = Producer(settings)
+        try:
+            producer.init_transactions(patience)
+        except KafkaException as error:
+            if error.args[0].name() != "INVALID_TRANSACTION_TIMEOUT" or seconds <= _SHORTEST_SECONDS:
+                raise
+            seconds = _ACCEPTED_SECONDS[connection.bootstrap] = max(seconds / 2, _SHORTEST_SECONDS)
+        else:
+            return producer, seconds
 
 
 def _check(partitions: Iterable[TopicPartition]) -> None:

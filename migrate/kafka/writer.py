@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from migrate.errors import ChangelogFailedError
+from migrate.kafka.client import take_over
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
 from migrate.kafka.failures import Failures
@@ -41,9 +42,12 @@ class Writer:
     number: int
     transactional_id: str
     patience: float = 60.0
-    """After so many seconds the broker is given up; a transaction that is left open ends as late."""
+    """After so many seconds the broker is given up; a transaction that is left open ends as late, or at the broker's
+    limit."""
     _failures: Failures = field(init=False)
     _producer: Producer = field(init=False)
+    _limit: float = field(init=False)
+    """The broker ends a transaction after so many seconds."""
     _last: int | None = None
     _is_open: bool = False
     _size: int = 0
@@ -51,20 +55,15 @@ class Writer:
     _since: float = 0.0
 
     def __enter__(self) -> Self:
-        from confluent_kafka import Producer
-
         self._failures = Failures(self.connection, ChangelogFailedError)
         largest = min(max(self._largest_batch(), _BATCH_BYTES[0]), _BATCH_BYTES[-1])
         ours = {
-            "transactional.id": self.transactional_id,
-            "transaction.timeout.ms": int(self.patience * 1000),
             "message.max.bytes": largest,
             "queue.buffering.max.kbytes": max(_QUEUE_BYTES, 2 * largest) >> 10,
-            "error_cb": self._failures.heed,
         }
+        patient = replace(self.connection, properties={"linger.ms": "50", **self.connection.properties})
         with self._failures.explained(self._doing()):
-            self._producer = Producer({"linger.ms": 50, **self.connection.settings(ours)})
-            self._producer.init_transactions(self.patience)
+            self._producer, self._limit = take_over(patient, self._failures, self.transactional_id, self.patience, ours)
         return self
 
     def __exit__(
@@ -104,6 +103,7 @@ class Writer:
         return self._last
 
     def _write(self, batch: ChangelogBatch) -> None:
+        self._next_look = self._size  # a slow source does not fill many bytes in time
         last = len(batch) - 1
         headers: Iterable[Any] = repeat(None) if batch.headers is None else batch.headers
         records = zip(batch.keys, batch.values, batch.timestamps, headers, strict=False)
@@ -130,9 +130,10 @@ class Writer:
                     self._producer.poll(0.01)
 
     def _look(self) -> None:
-        """Begin a transaction; first end the open one, if it is large or old."""
-        is_old = time.monotonic() - self._since >= _TRANSACTION_SECONDS
-        if is_old or self._size >= _TRANSACTION_BYTES:
+        """Begin a transaction; first end the open one, if it is large or old for the broker's limit."""
+        share = self._limit / self.patience
+        is_old = time.monotonic() - self._since >= share * _TRANSACTION_SECONDS
+        if is_old or self._size >= share * _TRANSACTION_BYTES:
             self._commit()
         if not self._is_open:
             self._producer.begin_transaction()

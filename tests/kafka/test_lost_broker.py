@@ -1,4 +1,4 @@
-"""A topic that ends is not made anew; a broker that ends, or answers no more, is given up after a time."""
+"""A broker's limits are kept to; a topic that ends is not made anew; a broker that answers no more is given up."""
 
 from __future__ import annotations
 
@@ -9,20 +9,43 @@ import pytest
 
 from migrate.errors import BrokerError, ChangelogFailedError
 from migrate.kafka import client as asking
+from migrate.kafka.claims import Claim, change_claims, read_claims
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
 from migrate.kafka.reader import read
 from migrate.kafka.writer import Writer
 from tests.broker.broker import Broker, require_broker, running_broker
-from tests.kafka.records import records, write
+from tests.kafka.records import keys, records, write
 
 
 @pytest.fixture(scope="module")
 def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """One that makes each topic that a client asks for, as brokers do by default."""
+    """One that makes each topic that a client asks for, as brokers do by default, and allows no long transactions."""
     require_broker()
-    with running_broker(tmp_path_factory.mktemp("own"), settings="auto.create.topics.enable=true\n") as running:
+    settings = "auto.create.topics.enable=true\ntransaction.max.timeout.ms=3000\n"
+    settings += "transaction.abort.timed.out.transaction.cleanup.interval.ms=200\n"
+    with running_broker(tmp_path_factory.mktemp("own"), settings=settings) as running:
         yield running
+
+
+@pytest.mark.parametrize("properties", [{}, {"socket.timeout.ms": "60000", "delivery.timeout.ms": "120000"}])
+def test_transactions_end_within_the_broker_s_limit(own_broker: Broker, properties: dict[str, str]) -> None:
+    connection = Connection(own_broker.bootstrap, properties)
+    topic = f"limited-{len(properties)}"
+    with Cluster(connection) as cluster:
+        cluster.create_topic(topic, partitions=1, replication=1, settings={})
+        cluster.abort_transactions("fenced")
+    with Writer(connection, topic, 0, topic) as writer:
+        for first in range(0, 200, 20):
+            writer.write(records(first, first + 20))
+            time.sleep(0.4)  # in all longer than the limit
+        last = writer.finish()
+    assert last is not None
+    assert keys(connection, topic, 0, last + 1) == list(range(200))
+
+    claim = Claim(digest="d", owner="o", host="h", state="writing")
+    assert change_claims(connection, topic, lambda _: {(topic, 0): claim}) == {(topic, 0): claim}
+    assert read_claims(connection, topic) == {(topic, 0): claim}
 
 
 def test_a_topic_that_was_removed_is_not_made_anew(own_broker: Broker) -> None:

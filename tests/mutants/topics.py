@@ -14,6 +14,14 @@ TOPICS: tuple[Mutant, ...] = (
         tests=("test_what_the_broker_refuses_is_not_taken_for_written",),
     ),
     Mutant(
+        name="transactions-as-long-as-without-a-limit",
+        claim="I1",
+        definition="Writer._look",
+        old="self._limit / self.patience",
+        new="1.0",
+        tests=("test_transactions_end_within_the_broker_s_limit",),
+    ),
+    Mutant(
         name="aborted-records-read",
         claim="I4",
         definition="read",
