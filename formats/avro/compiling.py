@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 
 from formats.avro.binary import encode_long
@@ -87,7 +88,9 @@ class _Compiler:
         if isinstance(before, Enum) and isinstance(after, Enum):
             return (Choice(tuple(self._symbols(before, after))),)
         assert isinstance(before, Record) and isinstance(after, Record)  # the pair was found to be resolvable
-        label = old.name if self.pairing.writer is self.pairing.reader else f"{old.name} to {new.name}"
+        label = _label(old.name)
+        if self.pairing.writer is not self.pairing.reader:
+            label += f" to {_label(new.name)}"
         if old.name in self.recursive:
             if label not in self.named:
                 self.named[label] = ()
@@ -157,6 +160,11 @@ class _Compiler:
     def _default(self, wanted: Field) -> Emit:
         tree = default_tree(self.pairing.reader, wanted)
         return Emit(codec(self.pairing.reader, wanted.type).encode(tree))
+
+
+def _label(name: str) -> str:
+    """A name that may be any text, such that it ends where it ends."""
+    return name if name.replace(".", "").isidentifier() else json.dumps(name)
 
 
 def _primitive(old: str, new: str) -> Operations:

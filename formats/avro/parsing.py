@@ -232,7 +232,7 @@ def _needed(found: dict[str, Json], key: str, where: str) -> Json:
 
 def _name(found: dict[str, Json], where: str) -> str:
     name = _needed(found, "name", where)
-    if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")):
+    if not isinstance(name, str) or not name:  # any text, as Python's writers take it: no byte depends on it
         raise SchemaError(f"{where}: {json.dumps(name)} is not a name")
     return name
 

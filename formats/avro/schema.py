@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
 from formats.avro.parsing import branch_name, parse
-from formats.avro.types import Types
+from formats.avro.types import Enum, Record, Types
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,26 @@ class AvroSchema:
 def types_of(schema: AvroSchema) -> Types:
     """The parsed schema. Raises SchemaError."""
     return _parsed(schema.text)
+
+
+def names_java_refuses(schema: AvroSchema) -> tuple[str, ...]:
+    """The names of the schema that Java's parser does not take; aliases of fields may be anything there."""
+    return tuple(dict.fromkeys(name for name in _names(types_of(schema)) if not _is_name_in_java(name)))
+
+
+def _names(types: Types) -> Iterator[str]:
+    for known in types.named.values():
+        yield from known.name.split(".")
+        yield from (alias.rpartition(".")[2] for alias in known.aliases)
+        if isinstance(known, Record):
+            yield from (field.name for field in known.fields)
+        elif isinstance(known, Enum):
+            yield from known.symbols
+
+
+def _is_name_in_java(name: str) -> bool:
+    of_letters = "".join("a" if each.isdecimal() else each for each in name.replace("_", "a"))
+    return of_letters.isalpha() and not name[0].isdecimal()
 
 
 @lru_cache(maxsize=256)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from formats.avro.resolving import check_resolvable, find_meanings, find_risks
-from formats.avro.schema import AvroSchema, types_of
+from formats.avro.schema import AvroSchema, names_java_refuses, types_of
 from formats.avro.types import Array, Map, Primitive, Type, Union
 from formats.errors import UnresolvableSchemasError
 from formats.serde import Serde
@@ -82,6 +82,11 @@ def payload_meanings(source: Serde, target: Serde) -> tuple[str, ...]:
         return ()
     found = (find_meanings(writer, target.written[1]) for _, writer in source.schemas)
     return tuple(dict.fromkeys(text for texts in found for text in texts))
+
+
+def names_refused(target: Serde) -> tuple[str, ...]:
+    """The names of a new schema that Java's Avro refuses."""
+    return names_java_refuses(target.written[1]) if isinstance(target, AvroSerde) else ()
 
 
 def needs_headers(serde: Serde) -> bool:

@@ -105,7 +105,7 @@ def read_connection(bootstrap: str, config: Path | None, environ: Mapping[str, s
 def _properties(config: Path) -> Iterator[tuple[str, str, str]]:
     """The place, the name and the value of each."""
     try:
-        lines = config.read_text(encoding="utf-8").splitlines()
+        lines = config.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise SpecError(f"{config} cannot be read: {reason}", hint="check [changelog] config") from None

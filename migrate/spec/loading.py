@@ -24,7 +24,7 @@ def load_spec(path: str | Path) -> Spec:
     """
     file = Path(path)
     try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
+        content = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise SpecError(f"cannot read the spec {file}: {error.strerror}", hint="check the path") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

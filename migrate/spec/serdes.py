@@ -20,6 +20,7 @@ from formats.serdes.avro_frame import Frame, Part, SchemaId
 from formats.serdes.conversions import (
     is_order_preserving,
     keeps_bytes,
+    names_refused,
     needs_headers,
     payload_meanings,
     payload_problem,
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 Resolve = Callable[[Path], Path]
 """Resolves a path relative to the spec file."""
+_SHOWN = 8
+"""How many names a warning lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +164,7 @@ def _registered(registry: SchemaRegistry, name: int | UUID) -> AvroSchema:
 
 def _of_file(path: Path) -> AvroSchema:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # editors of Windows write a byte order mark
     except OSError as error:
         raise SpecError(f"cannot read the schema {path}: {error.strerror}", hint="check the path") from error
     except UnicodeDecodeError as error:
@@ -220,6 +223,12 @@ def payload_warnings(key: PayloadSerdes | None, value: PayloadSerdes | None, *, 
             continue
         risks = payload_risks(serdes.source, serdes.target)
         found += [f"[conversion.{part}]: {risk}: such records would be rejected" for risk in risks]
+        if refused := names_refused(serdes.target):
+            shown = ", ".join(map(repr, refused[:_SHOWN])) + (", ..." if len(refused) > _SHOWN else "")
+            found.append(
+                f"[conversion.{part}]: Java's Avro refuses the new schema for its names: {shown}; an application in "
+                "Java cannot read it: choose names of letters, digits and _, with an old field's name as its alias"
+            )
         meanings = payload_meanings(serdes.source, serdes.target) if has_function else ()
         found += [
             f"[conversion.{part}]: {meaning}: the function gets what is stored, and has to write it in the new meaning "

@@ -83,3 +83,7 @@ def test_the_client_is_imported_only_for_a_connection() -> None:
             print(error.hint)"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "pip install 'stateferry[kafka]'\n"
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:
+    assert _read(tmp_path, "\ufefflinger.ms=7\n").settings({})["linger.ms"] == "7"

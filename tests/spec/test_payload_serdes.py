@@ -23,7 +23,7 @@ from formats.serdes.uuid_text import UuidSerde
 from migrate.errors import RegistryError, SpecError
 from migrate.spec.registry_http import TOKEN, USER_INFO
 from migrate.spec.serde_section import SerdeChangeSection
-from migrate.spec.serdes import PayloadSerdes, load_serdes
+from migrate.spec.serdes import PayloadSerdes, load_serdes, payload_warnings
 from tests.shared.registry_server import Registry, Version, serving
 
 GUID = UUID("89791762-2336-4186-9674-299b90a802e2")
@@ -239,3 +239,21 @@ def test_a_migration_does_not_go_on_by_other_rules_than_it_was_begun_with(
     identity = json.loads(_load(text + 'to = {serde = "avro", frame = "none", schema = "new.avsc"}', folder).identity)
     texts = {"from": {"None": json.dumps(json.loads(old))}, "to": {"None": json.dumps(json.loads(new))}}
     assert identity == texts | ({"revision": revision} if revision > 1 else {})
+
+
+def test_a_name_that_java_refuses_is_a_warning_of_the_new_schema_alone(folder: Path, registry: Registry) -> None:
+    odd = OLD.replace('"a"', '"order-id"')
+    registry.subjects["orders-value"] = [Version(1, odd, GUID)]
+    registered = _from_registry(registry, ORDERS)
+    (folder / "new.avsc").write_text(NEW.replace('"a"', '"id","aliases":["order-id"]'))
+    assert payload_warnings(None, _load(f"{registered}\n{TO_FILE}", folder), has_function=False) == []
+    (folder / "new.avsc").write_text(NEW.replace('"a"', '"order-id"'))
+    (warning,) = payload_warnings(None, _load(f"{registered}\n{TO_FILE}", folder), has_function=False)
+    assert "Java's Avro refuses the new schema for its names: 'order-id'" in warning
+
+
+def test_a_byte_order_mark_of_a_schema_is_read_over(folder: Path) -> None:
+    text = f'from = {{serde = "avro", frame = "confluent", schemas = {{1 = "old.avsc"}}}}\n{TO_FILE}'
+    before = _load(text, folder)
+    (folder / "old.avsc").write_bytes(b"\xef\xbb\xbf" + OLD.encode())
+    assert _load(text, folder) == before

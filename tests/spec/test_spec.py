@@ -219,3 +219,11 @@ def test_bad_toml_names_the_file(content: bytes, tmp_path: Path) -> None:
     file.write_bytes(content)
     with pytest.raises(SpecError, match=r"spec\.toml is not valid TOML"):
         load_spec(file)
+
+
+def test_a_byte_order_mark_is_read_over(tmp_path: Path) -> None:
+    file = tmp_path / "migration.toml"
+    file.write_text(GOOD)
+    before = load_spec(file)
+    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+    assert load_spec(file) == before

@@ -128,7 +128,7 @@ def read_hosts(file: Path) -> StatedHosts:
         SpecError: it is not one, or two hosts have a partition active.
     """
     try:
-        found = _File.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
+        found = _File.model_validate(tomllib.loads(file.read_text(encoding="utf-8-sig")))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SpecError(f"{file} cannot be read as TOML: {error}", hint=_HINT) from error
     except ValidationError as error:

@@ -8,8 +8,10 @@ import struct
 
 import pytest
 
-from formats.avro.resolving import resolve
-from formats.avro.schema import AvroSchema, types_of
+from formats.avro.compiling import compile_schemas
+from formats.avro.program import run_avro
+from formats.avro.resolving import read, resolve, write
+from formats.avro.schema import AvroSchema, names_java_refuses, types_of
 from formats.avro.types import Fixed, Logical, Named, Primitive, Record
 from formats.errors import FormatError, SchemaError, UnresolvableSchemasError
 
@@ -34,7 +36,8 @@ def _record(*fields: object) -> str:
         ('{"type": "enum", "name": "E", "symbols": []}', "the enum E has no symbols"),
         ('{"type": "enum", "name": "E", "symbols": ["A"], "default": "B"}', 'the default "B" is not a symbol of E'),
         ('{"type": "fixed", "name": "F", "size": -1}', "-1 is not the size of a fixed"),
-        ('{"type": "fixed", "name": "F F", "size": 1}', '"F F" is not a name'),
+        ('{"type": "fixed", "name": "", "size": 1}', '"" is not a name'),
+        ('{"type": "record", "name": "R", "fields": [{"name": 3, "type": "int"}]}', "R: a field: 3 is not a name"),
         ('{"type": "record", "name": "R"}', 'R: "fields" is missing'),
         (_record({"name": "a", "type": "int"}, {"name": "a", "type": "int"}), "Order: two fields with the name a"),
         (_record({"name": "a", "type": {"type": "array", "items": "Nothing"}}), "Order.a[]: unknown type 'Nothing'"),
@@ -126,3 +129,48 @@ def test_a_number_within_a_default_is_never_a_string() -> None:
     schema = AvroSchema(_record({"name": "a", "type": ["double", "null"], "default": "NaN"}))
     with pytest.raises(UnresolvableSchemasError, match='"NaN" is not of the type'):
         resolve(b"", AvroSchema(_record()), schema)
+
+
+ODD_NAMES = ("order-id", "3hsp", "$ref", "a b", "x\u00b2")
+
+
+@pytest.mark.parametrize("name", [*ODD_NAMES, "a.b"])
+def test_names_are_not_checked_for_no_byte_depends_on_them(name: str) -> None:
+    def schema(field: str, of: str, *aliases: str) -> AvroSchema:
+        kind = {"type": "enum", "name": f"of {name}", "symbols": [name, "plain"], "aliases": [f"old {name}"]}
+        fields = [{"name": field, "type": of, "aliases": aliases}, {"name": "kind", "type": kind}]
+        space = f"{name}.shop"
+        return AvroSchema(json.dumps({"type": "record", "name": name, "namespace": space, "fields": fields}))
+
+    old, renamed = schema(name, "int"), schema("number", "long", name)
+    assert resolve(b"\x0a\0", old, renamed) == b"\x0a\0"
+    assert resolve(b"\x0a\2", old, schema(name, "double")) == struct.pack("<d", 5) + b"\2"
+    assert read(b"\x0a\0", old, old) == {name: 5, "kind": name}
+    assert write({name: 5, "kind": name}, old) == b"\x0a\0"
+
+
+def test_the_names_that_java_refuses_are_found() -> None:
+    def found(**more: object) -> tuple[str, ...]:
+        field = {"name": "a", "type": "int", "aliases": ["a-b"]}
+        return names_java_refuses(AvroSchema(json.dumps({"type": "record", "name": "R", "fields": [field], **more})))
+
+    assert found(namespace="shop.gr\u00f6\u00dfe._1", aliases=["x-y.Old"]) == ()
+    assert found(namespace="shop.3", name="R-S", aliases=["x.O-ld"]) == ("3", "R-S", "O-ld")
+    assert found(fields=[{"name": name, "type": "int"} for name in (*ODD_NAMES, "a.b")]) == (*ODD_NAMES, "a.b")
+    enum = {"type": "enum", "name": "E", "symbols": ["A-B", "C"]}
+    assert found(fields=[{"name": "e", "type": enum}]) == ("A-B",)
+
+
+def test_names_that_look_like_a_pair_of_names_are_kept_apart() -> None:
+    def record(name: str, of: str, *aliases: str) -> object:
+        fields = [{"name": "n", "type": of}, {"name": "next", "type": ["null", name]}]
+        return {"type": "record", "namespace": "", "name": name, "fields": fields, "aliases": aliases}
+
+    def order(first: object, second: object) -> AvroSchema:
+        return AvroSchema(_record({"name": "x", "type": first}, {"name": "y", "type": second}))
+
+    old = order(record("a to b", "float"), record("a", "string"))
+    new = order(record("c", "double", "a to b"), record("b to c", "string", "a"))
+    data = struct.pack("<f", 1.5) + b"\0\2x\0"
+    expected = struct.pack("<d", 1.5) + b"\0\2x\0"
+    assert run_avro(compile_schemas(old, new), data) == resolve(data, old, new) == expected

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from formats.avro.binary import encode_long
-from formats.avro.schema import AvroSchema
+from formats.avro.schema import AvroSchema, names_java_refuses
 from tests.live.avro.comparing import Expected, compare, expected, generate
-from tests.live.avro.java import VERSIONS
+from tests.live.avro.java import VERSIONS, Case, JavaError, resolve_by_java
 from tests.live.kafka_streams.program import require_live
 
 Json = Any
@@ -112,3 +112,26 @@ def test_java_reads_the_same_of_generated_pairs(version: str) -> None:
     found = compare(version, list(generate(0, PAIRS)))
     assert found.differences == []
     assert found.equal > 2 * PAIRS
+
+
+NAMES = ("order-id", "3hsp", "$ref", "a b", "x\u00b2", "\u00b2x", "gr\u00f6\u00dfe", "_1", "a.b")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_java_refuses_the_names_that_a_plan_warns_of(version: str) -> None:
+    schemas = [
+        schema
+        for name in NAMES
+        for schema in (
+            _order({"name": name, "type": "int"}),
+            _order(A, name=name),
+            _order(A, aliases=[name, f"{name}.X"]),
+            _order({**A, "aliases": [name]}),
+            {"type": "enum", "name": "E", "symbols": [name]},
+            *([_order(A, namespace=name)] if version > "1.12" else []),  # 1.11 takes any namespace
+        )
+    ]
+    texts = [json.dumps(schema) for schema in schemas]
+    answers = resolve_by_java(version, [Case(text, text, (b"\0",)) for text in texts])
+    theirs = [text for text, (answer,) in zip(texts, answers, strict=True) if isinstance(answer, JavaError)]
+    assert theirs == [text for text in texts if names_java_refuses(AvroSchema(text))]
