@@ -28,6 +28,7 @@ from migrate.stores.rocksdb.database import DEFAULT_FAMILY, open_read_only
 from migrate.stores.rocksdb.layout import database_files, is_rocksdb
 from migrate.stores.rocksdb.live import Family, LiveDatabase, families_of, open_live, read_only_family
 from migrate.stores.rocksdb.scan import refuse_columns
+from migrate.stores.rocksdb.unreadable import check_no_backup
 from migrate.systems import known_format
 from migrate.systems.families import check_default_is_empty, family_mappings
 from migrate.systems.task_tree import locks_above
@@ -191,6 +192,7 @@ def open_store(
     if create and not is_rocksdb(directory):
         return _create(directory, known, family, on_state_change)
     if not is_rocksdb(directory):
+        check_no_backup(directory)
         raise RefusedError(
             f"there is no store: {directory} is not a RocksDB directory",
             hint="check the path; to create an empty store there, pass create=True, read_only=False",

@@ -15,6 +15,7 @@ from migrate.stores.rocksdb.layout import database_files, identity_of, is_half_m
 from migrate.stores.rocksdb.live import Family, LiveDatabase, families_of
 from migrate.stores.rocksdb.options_file import check_options, read_options
 from migrate.stores.rocksdb.scan import TooManyTombstonesError
+from migrate.stores.rocksdb.unreadable import check_no_backup
 from migrate.systems.families import check_default_is_empty
 
 _LOG = logging.getLogger(__name__)
@@ -138,6 +139,7 @@ def _may_start_empty(places: Places, *, create: bool) -> bool:
     elif create:
         _LOG.info("%s: there is no store yet: creating an empty one of %s", places.directory, places.target.id)
         return False
+    check_no_backup(places.old_directory)
     raise RefusedError(
         f"there is no old store: {places.old_directory} is not a RocksDB directory",
         hint="check the path; on a host that has no state yet, pass create=True",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from migrate.errors import RefusedError, SpecError
 from migrate.stores.rocksdb.layout import is_rocksdb
+from migrate.stores.rocksdb.unreadable import check_no_backup
 from migrate.survey.applications import Application, application_around, databases_of
 from migrate.survey.other_systems import recognise_around
 from migrate.survey.own_folders import migration_around
@@ -44,6 +45,7 @@ def locate(path: Path, *, store: str | None, is_standalone: bool) -> Located:
     if not path.is_dir():
         raise RefusedError(f"{path} {'is not a directory' if path.exists() else 'does not exist'}", hint=_NAME_IT)
     root = path.resolve()
+    check_no_backup(root)
     if is_standalone:
         return Located(root, None, None)
     if (home := migration_around(root)) is not None:

@@ -4,6 +4,7 @@ Quix         <state_dir>/<group>/<store>/<stream>/<partition>      RocksDB direc
 Faust        <datadir>/v<version>/tables/<table>-<partition>.db
 Spark        <checkpoint>/state/<operator>/<partition>/[<store>/]  <version>.zip|.changelog or .delta|.snapshot
 Delta        <table>/_delta_log/<version>.json
+RocksDB      a folder of its backup engine: meta/<number>, private/<number>/CURRENT, shared_checksum/*.sst
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from migrate.errors import RefusedError
 from migrate.stores.regular_files import Folder
 from migrate.stores.rocksdb.layout import is_rocksdb
 from migrate.stores.rocksdb.options_file import read_options
+from migrate.stores.rocksdb.unreadable import check_no_backup
 from migrate.survey.applications import application_at
 from migrate.survey.report import PlaceReport
-from migrate.systems import SYSTEMS
+from migrate.systems import STANDALONE, SYSTEMS
 
 _FAUST_TABLE = re.compile(r"(.+)-(\d+)\.db")
 _SPARK_VERSION = re.compile(r"\d+(_[0-9a-f-]+)?\.(zip|changelog|delta|snapshot)")
@@ -30,7 +32,7 @@ _NOT_YET = "this version cannot migrate it"
 
 def recognise(folder: Folder) -> PlaceReport | None:
     """The system whose directory it is, as a report; None: not known."""
-    for known in (_without_application, _faust, _spark, _delta, _quix):
+    for known in (_backup, _without_application, _faust, _spark, _delta, _quix):
         with suppress(PermissionError):  # a directory below, which the walk reports when it comes to it
             if (place := known(folder)) is not None:
                 return place
@@ -49,6 +51,14 @@ def recognise_around(path: Path) -> PlaceReport | None:
         sentence = f"Faust: partition {table[2]} of the table {table[1]}, {_NOT_YET}"
         return PlaceReport(path=path, system="faust", sentence=sentence)
     return _quix_place(path, [path]) if path.name.isdecimal() else None
+
+
+def _backup(folder: Folder) -> PlaceReport | None:
+    try:
+        check_no_backup(folder.path)
+    except RefusedError as error:
+        return PlaceReport(path=folder.path, system=STANDALONE.name, sentence=f"{error.message}; next: {error.hint}")
+    return None
 
 
 def _without_application(folder: Folder) -> PlaceReport | None:

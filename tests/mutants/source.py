@@ -30,6 +30,22 @@ SOURCE: tuple[Mutant, ...] = (
         tests=("test_every_new_table_has_checksums_that_the_oldest_owner_checks",),
     ),
     Mutant(
+        name="leveldb-opened-for-writing",
+        claim="I8",
+        definition="open_live",
+        old="        database_files(directory)  # RocksDB would open LevelDB's directory too, and make it its own\n",
+        new="",
+        tests=("test_every_way_in_names_it_and_leaves_it_as_it_is[leveldb]",),
+    ),
+    Mutant(
+        name="leveldb-with-old-names-passes",
+        claim="I8",
+        definition="has_properties",
+        old='return b"rocksdb." in',
+        new='return b"" in',
+        tests=("test_every_way_in_names_it_and_leaves_it_as_it_is[leveldb-sst]",),
+    ),
+    Mutant(
         name="owner-too-old-not-noticed",
         claim="I8",
         definition="_check_owner_reads",

@@ -17,6 +17,7 @@ from migrate.stores.cursor_file import check_not_half_converged
 from migrate.stores.lock import check_unlocked
 from migrate.stores.rocksdb.layout import check_readable, database_files
 from migrate.stores.rocksdb.options_file import OPTIONS_CHECKS, OptionsCheck, check_options, read_options
+from migrate.stores.rocksdb.unreadable import check_no_backup
 from migrate.systems import STANDALONE, System, get_system
 from migrate.systems.base import not_a_segment
 
@@ -118,7 +119,11 @@ def find_partitions(
     `stores`: only those of these stores.
     """
     names, left_out = spec.source.store_names if stores is None else stores, spec.source.leave_out
-    found = source_system(spec).find(spec.source_path, names, is_segmented=spec.source_format.is_segmented)
+    try:
+        found = source_system(spec).find(spec.source_path, names, is_segmented=spec.source_format.is_segmented)
+    except RefusedError:
+        check_no_backup(spec.source_path)
+        raise
     kept = [each for each in found if each.task not in left_out]
     if gone := {each.store for each in found} - {each.store for each in kept}:
         raise RefusedError(

@@ -15,6 +15,7 @@ from migrate.queries.open.partition import Partition
 from migrate.queries.open.pinned import PinnedPartition
 from migrate.queries.open.site import AdapterFunctions, Site
 from migrate.stores.rocksdb.layout import is_rocksdb
+from migrate.stores.rocksdb.unreadable import check_no_backup
 from migrate.systems import STANDALONE, get_system
 from migrate.systems.base import System
 
@@ -64,6 +65,7 @@ class DirectoryStores:
         try:
             return system.find(self._path, stores, is_segmented=definition.stored.is_segmented)
         except RefusedError as error:
+            check_no_backup(self._path)
             raise UnknownStateStoreError(error.message, hint=error.hint) from error
 
     def _check_all_there(self, name: str, found: set[str]) -> None:

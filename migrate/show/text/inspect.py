@@ -131,7 +131,7 @@ def _table_of(listed: list[DatabaseReport], report: InspectReport, layout: Layou
         formats = ["\n".join(database.formats)] if has_formats else []
         first = (database.path, size(database.size), formats)
         if not database.families:
-            rows.append([database.path, "damaged", "", first[1]])
+            rows.append([database.path, "cannot be read", "", first[1]])
         for family in database.families:
             path, total, formats = first
             digest = [family.digest or ""] if is_digested else []

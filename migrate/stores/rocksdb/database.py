@@ -30,7 +30,7 @@ from migrate.stores.files import temporary_folder
 from migrate.stores.rocksdb.layout import DatabaseFiles, check_readable, database_files, log_files
 from migrate.stores.rocksdb.scan import MAX_BATCH_RECORDS, READAHEAD, OnColumns, check_end, items, pull, streaming
 from migrate.stores.rocksdb.transactions import check_nothing_prepared
-from migrate.stores.rocksdb.unreadable import cannot_open, explain
+from migrate.stores.rocksdb.unreadable import cannot_open, explain, has_properties, of_leveldb
 
 DEFAULT_FAMILY = "default"
 _FILE_NUMBER = re.compile(r"^ (\d+):", re.MULTILINE)
@@ -132,7 +132,12 @@ class Database:
         return self.column(family).property_int_value("rocksdb.estimate-num-keys") or 0
 
     def table_puts(self, family: str) -> int:
-        """Entries that are no deletions in all SST files, as these were when the database was opened."""
+        """Entries that are no deletions in all SST files, as these were when the database was opened.
+
+        Raises RefusedError for tables of LevelDB: RocksDB dies where one has no properties.
+        """
+        if not all(has_properties(self.directory / file.name) for file in self._files):
+            raise of_leveldb(self.directory)
         summary = self.column(family).property_value("rocksdb.aggregated-table-properties") or ""
         numbers = {name: int(number) for name, number in _TABLE_COUNTS.findall(summary)}
         return numbers.get("entries", 0) - numbers.get("deletions", 0)

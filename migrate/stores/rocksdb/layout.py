@@ -11,6 +11,8 @@ from pathlib import Path
 from migrate.errors import RefusedError
 from migrate.stores.files import files_named, total_size
 from migrate.stores.regular_files import check_regular, open_regular, read_regular
+from migrate.stores.rocksdb.options_file import check_is_text
+from migrate.stores.rocksdb.unreadable import COPIED, check_is_rocksdb
 
 _SST = re.compile(r"\d+\.(sst|blob)")
 _WAL = re.compile(r"\d+\.log")
@@ -110,8 +112,9 @@ class DatabaseFiles:
 
 
 def database_files(directory: Path) -> DatabaseFiles:
-    """List a RocksDB directory. Raises RefusedError where CURRENT or its manifest is missing."""
+    """List a RocksDB directory. Raises RefusedError where CURRENT or its manifest is missing, or it is none."""
     names = _list_regular(directory)
+    check_is_rocksdb(directory, names)
     _check_manifest(directory, names)
     return DatabaseFiles(
         directory=directory,
@@ -163,7 +166,7 @@ def log_bytes(directory: Path) -> int:
 
 
 def _check_manifest(directory: Path, names: list[str]) -> None:
-    hint = "the RocksDB directory is damaged or incomplete: restore it from a backup or let its owner rebuild it"
+    hint = f"{COPIED}it is damaged or incomplete: restore it from a backup or let its owner rebuild it"
     if "CURRENT" not in names:
         if names and is_half_made(directory):
             hint = "it was being created and can hold no record: remove it, or let its owner open it once"
@@ -173,6 +176,7 @@ def _check_manifest(directory: Path, names: list[str]) -> None:
     except PermissionError as error:
         raise unreadable(directory / "CURRENT") from error
     except UnicodeDecodeError as error:
+        check_is_text(directory / "CURRENT")
         raise RefusedError(f"{directory / 'CURRENT'} does not name a manifest", hint=hint) from error
     if manifest not in names:
         raise RefusedError(f"{directory} lacks {manifest or 'a manifest'}, which its CURRENT names", hint=hint)

@@ -18,7 +18,8 @@ from migrate.errors import RefusedError, StoreClosedError, StoreLockedError
 from migrate.stores.lock import check_unlocked
 from migrate.stores.records import Record
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, Database
-from migrate.stores.rocksdb.layout import is_half_made, is_rocksdb
+from migrate.stores.rocksdb.layout import database_files, is_half_made, is_rocksdb
+from migrate.stores.rocksdb.options_file import check_comparator, check_options, read_options
 from migrate.stores.rocksdb.scan import OnColumns, Scan, value_of
 from migrate.stores.rocksdb.transactions import check_nothing_prepared
 from migrate.stores.rocksdb.unreadable import cannot_open
@@ -301,6 +302,8 @@ def open_live(
     has_config = (directory / _OWN_CONFIG).exists()
     is_made = is_rocksdb(directory) and not is_half_made(directory)
     if is_made:
+        database_files(directory)  # RocksDB would open LevelDB's directory too, and make it its own
+        check_options(directory, read_options(directory), [check_comparator])
         check_nothing_prepared(directory)
     known = families_of(directory) if is_made else (DEFAULT_FAMILY,)
     options = {name: table_options(TableOptions(), filters_everywhere=name == filtered) for name in known}

@@ -13,6 +13,7 @@ from migrate.errors import RefusedError
 from migrate.stores.regular_files import read_regular
 
 BYTEWISE = "leveldb.BytewiseComparator"
+_OF_ROCKSDICT = "rocksdict"
 _NONE = ("", "nullptr")
 _PLAIN_TABLE = "BlockBasedTable"
 NEWEST_FORMAT_VERSION = 6
@@ -108,10 +109,22 @@ def _parse_newest(directory: Path) -> _Parsed:
     try:
         return _parse(read_regular(files[-1]).decode("utf-8", "replace"))
     except ConfigParserError as error:
+        check_is_text(files[-1])
         raise RefusedError(
             f"{files[-1]} cannot be parsed: {str(error).splitlines()[0]}",
             hint="restore it from a backup, or remove it: its owner writes a new one when it opens the store",
         ) from error
+
+
+def check_is_text(file: Path) -> None:
+    """Raises RefusedError where a file of text holds random bytes, and not only a few damaged ones."""
+    content = read_regular(file)
+    if 4 * sum(byte > 127 for byte in content) > len(content):
+        raise RefusedError(
+            f"{file} is not text, as RocksDB writes it: the store is encrypted, or this is no RocksDB directory",
+            hint="only its own application can read an encrypted store: let that copy the records into a RocksDB "
+            "directory that is not encrypted, and name this one",
+        )
 
 
 @lru_cache(maxsize=64)
@@ -149,10 +162,18 @@ def _family(parser: ConfigParser, section: str) -> FamilyOptions:
 def check_comparator(family: FamilyOptions, where: str) -> None:
     """Raises RefusedError for any order except the bytewise one."""
     if family.comparator != BYTEWISE:
-        raise RefusedError(
-            f"{where} is ordered by the comparator {family.comparator!r}",
-            hint="only RocksDB's bytewise order can be read: migrate this store through its own application",
+        raise ordered_otherwise(where, family.comparator)
+
+
+def ordered_otherwise(where: str, comparator: str) -> RefusedError:
+    """The error for any order except the bytewise one."""
+    hint = "only RocksDB's bytewise order can be read: migrate this store through its own application"
+    if comparator == _OF_ROCKSDICT:
+        hint = (
+            "that is RocksDict without raw_mode, whose keys and values are pickled or tagged Python objects: copy them "
+            "with RocksDict, as bytes, into a store that is opened with Options(raw_mode=True), and name that one"
         )
+    return RefusedError(f"{where} is ordered by the comparator {comparator!r}", hint=hint)
 
 
 def check_merge_operator(family: FamilyOptions, where: str) -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
+import struct
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from migrate.errors import RefusedError
-from migrate.stores.rocksdb.options_file import blob_compression, check_format_version
-from migrate.stores.rocksdb.sst import SstFile, SstFormatError, TableProperties
+from migrate.stores.regular_files import open_regular
+from migrate.stores.rocksdb.options_file import blob_compression, check_format_version, ordered_otherwise, read_options
+from migrate.stores.rocksdb.sst import SstFile, SstFormatError, TableProperties, varint
 
 _UNREADABLE = {"Zlib": "zlib", "Xpress": "XPRESS", "kZlibCompression": "zlib", "kXpressCompression": "XPRESS"}
 """Compressions, as tables and OPTIONS files spell them, that the RocksDB in rocksdict is built without."""
+_COMPARATOR = re.compile(r"does not match existing comparator (\S+)")
 _MISSING = re.compile(r"(\d+\.(?:sst|blob))")
 _NO_FAMILY = re.compile(r"Column famil(y|ies) not (found|opened)")
 _TRANSACTIONS = re.compile(r"TransactionDB|txn tag")
@@ -23,14 +29,72 @@ FLUSH = (
     "and close the database"
 )
 """The hint for a database with transactions that cannot be read."""
+COPIED = "if it is a copy that was made while its owner wrote: copy it again, with the owner stopped; else "
+"""The first cause of missing and damaged files: said before any other."""
+_OLDEST_FOOTER, _OLDEST_MAGIC = 48, 0xDB4775248B80FB57
+"""Of LevelDB's tables and RocksDB's oldest ones: two handles as varints in 40 bytes, the metaindex's first."""
+
+
+def check_is_rocksdb(directory: Path, names: Sequence[str]) -> None:
+    """Raises RefusedError for LevelDB's directories, which RocksDB itself would open, and for a part of a backup.
+
+    `names`: what is in the directory, sorted.
+    """
+    check_no_backup(directory)
+    tables = [name for name in names if name.endswith(".sst")]
+    is_marked = any(name == "IDENTITY" or name.startswith("OPTIONS-") for name in names)
+    if any(name.endswith(".ldb") for name in names) or not (
+        has_properties(directory / tables[0]) if tables else is_marked or "CURRENT" not in names
+    ):
+        raise of_leveldb(directory)
+
+
+def has_properties(table: Path) -> bool:
+    """Whether a table has properties, as all of RocksDB's and none of LevelDB's; True for what is no such table."""
+    with suppress(OSError, LookupError, struct.error), open_regular(table) as file:
+        start = os.fstat(file.fileno()).st_size - _OLDEST_FOOTER
+        footer = os.pread(file.fileno(), _OLDEST_FOOTER, max(0, start))
+        if struct.unpack_from("<Q", footer, _OLDEST_FOOTER - 8)[0] == _OLDEST_MAGIC:
+            offset, at = varint(footer, 0)
+            size, _ = varint(footer, at)
+            return b"rocksdb." in os.pread(file.fileno(), min(size, start), offset)
+    return True
+
+
+def of_leveldb(directory: Path) -> RefusedError:
+    """The error for a directory of LevelDB."""
+    return RefusedError(
+        f"{directory} is a LevelDB database, or has tables of one, and only RocksDB's can be migrated",
+        hint="nothing is damaged: copy its records with LevelDB into a new RocksDB directory, and name that one",
+    )
+
+
+def check_no_backup(path: Path) -> None:
+    """Raises RefusedError for a folder of RocksDB's backup engine, and for what is in it."""
+    if (folder := backup_around(path)) is not None:
+        raise RefusedError(
+            f"{path} is {'' if path == folder else 'in '}a folder of RocksDB's backup engine, and no database",
+            hint="restore one of its backups into a directory of its own (ldb restore --db=DIRECTORY "
+            f"--backup_dir={folder}, or BackupEngine's RestoreDBFromBackup), and name that one",
+        )
+
+
+def backup_around(path: Path) -> Path | None:
+    """The folder of RocksDB's backup engine that `path` is, or lies in: of backup N it has meta/N and private/N."""
+    for folder, inside in ((path, "private"), (path.parent, path.name), (path.parent.parent, path.parent.name)):
+        with suppress(OSError):  # it is not there, or may not be read
+            numbers = os.listdir(folder / inside) if inside == "private" else []  # noqa: PTH208 - names alone
+            if any(each.isdecimal() and (folder / "meta" / each).is_file() for each in numbers):
+                return folder
+    return None
 
 
 def cannot_open(directory: Path, reason: str) -> RefusedError:
     """The error for a directory that RocksDB cannot open, with the reason that RocksDB gives."""
     return explain(directory, reason) or RefusedError(
         f"RocksDB cannot open {directory}: {reason}",
-        hint="if its own application can open it, nothing is damaged: report this; else restore it from a backup or "
-        "let its owner rebuild it",
+        hint=f"{COPIED}if its own application can open it, nothing is damaged: report this; else restore it from a "
+        "backup or let its owner rebuild it",
     )
 
 
@@ -38,6 +102,9 @@ def explain(directory: Path, reason: str) -> RefusedError | None:
     """The error where a cause other than damage is found; None: the files may be damaged."""
     if "Permission denied" in reason:
         return RefusedError(f"RocksDB cannot open {directory}: {reason}", hint="run as the application's user")
+    if found := _COMPARATOR.search(reason):
+        families = (name for name, known in read_options(directory).items() if known.comparator == found[1])
+        return ordered_otherwise(f"column family {next(families, 'default')!r} of {directory}", found[1])
     if _TRANSACTIONS.search(reason):
         return RefusedError(f"{directory} has transactions in its write-ahead log, which was not flushed", hint=FLUSH)
     if _NO_FAMILY.search(reason) and "\ufffd" in reason:  # rocksdict's replacement for bytes that are not UTF-8
@@ -56,9 +123,9 @@ def _no_file(directory: Path, name: str) -> RefusedError | None:
         return None
     return RefusedError(
         f"{directory} lacks {name}, which its manifest names",
-        hint="if its owner keeps files elsewhere (db_paths, cf_paths), link them into the directory under their names: "
-        "nothing is damaged then, and a new store has all its files in its own directory; else restore the file from "
-        "a backup, or let its owner rebuild the store",
+        hint=f"{COPIED}if its owner keeps files elsewhere (db_paths, cf_paths), link them into the directory under "
+        "their names: nothing is damaged then, and a new store has all its files in its own directory; else restore "
+        "the file from a backup, or let its owner rebuild the store",
     )
 
 
