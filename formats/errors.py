@@ -23,14 +23,26 @@ class FormatError(Exception):
 class UnknownFormatError(FormatError):
     """No format has this id; the nearest known id is part of the message."""
 
-    def __init__(self, format_id: str, known: tuple[str, ...]) -> None:
-        near = get_close_matches(format_id, known, n=3, cutoff=0.4)
+    def __init__(self, format_id: str, known: tuple[str, ...], beside: str = "") -> None:
+        """`beside`: a format that is used with it, whose system is meant where the id names none."""
+        prefix, _, name = format_id.rpartition(".")
+        system = _nearest_system(prefix or beside.partition(".")[0], known)
+        own = tuple(each for each in known if system and each.startswith(f"{system}."))
+        if own:  # what another system's format is called is no help
+            known, found = own, get_close_matches(name, [each.partition(".")[2] for each in own], n=3, cutoff=0.5)
+            near = [f"{system}.{each}" for each in found]
+        else:
+            near = [] if prefix else get_close_matches(format_id, known, n=3, cutoff=0.4)
         hint = f"did you mean {near[0]!r}?" if near else f"known formats: {', '.join(known)}"
         super().__init__(f"unknown format {format_id!r}: {hint}")
         self.format_id = format_id
         self.nearest = near[0] if near else None
         self.near = tuple(near)
         """The most similar ids, the nearest first."""
+
+
+def _nearest_system(name: str, known: tuple[str, ...]) -> str | None:
+    return next(iter(get_close_matches(name, {each.partition(".")[0] for each in known}, n=1, cutoff=0.5)), None)
 
 
 class SchemaError(FormatError):

@@ -39,9 +39,12 @@ FORMATS: tuple[Format, ...] = (
 _BY_ID = {known.id: known for known in FORMATS}
 
 
-def get_format(format_id: str) -> Format:
-    """The format with this id. Raises UnknownFormatError, which names the nearest known one."""
+def get_format(format_id: str, beside: str = "") -> Format:
+    """The format with this id. Raises UnknownFormatError, which names the nearest known one of the same system.
+
+    `beside`: a format that is used with it, whose system is meant where the id names none.
+    """
     try:
         return _BY_ID[format_id]
     except KeyError:
-        raise UnknownFormatError(format_id, tuple(_BY_ID)) from None
+        raise UnknownFormatError(format_id, tuple(_BY_ID), beside) from None

@@ -1,8 +1,9 @@
-"""The log of a migration: a line for each phase and each tenth of its work, a warning for each retry."""
+"""The log of a migration: a line for each phase, its progress from time to time, a warning for each retry."""
 
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ from migrate.model.units import one_line, plural, size
 LOGGER = "stateferry.batch"
 SPARK_LOGGER = "stateferry.spark"
 """The logger whose own level, once it is set, is that of Spark's log."""
+_QUIET_SECONDS, _QUIET_SHARE = 10.0, 0.05
+"""Between two lines about the progress of a phase: at least so long, and such a part of its time so far."""
 _LOG = logging.getLogger(LOGGER)
 _LOG.addHandler(logging.NullHandler())  # else Python prints warnings of a program that configures no logging
 _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
@@ -160,11 +163,11 @@ class RunLog:
     _stores: int = 0
     _assembled: int = 0
     _verify: VerifyProgress = field(default_factory=VerifyProgress)
-    _tenths: dict[str, int] = field(default_factory=dict)
-    """The last tenth that was logged, by phase."""
+    _phases: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """When its work was first seen, and when it was last logged, by phase; infinity: it is complete."""
 
     def __call__(self, event: Event) -> None:
-        """Log the event if it starts or ends a phase, or completes a tenth of one."""
+        """Log the event if it starts or ends a phase, or if a phase is at work for long enough."""
         if event.name == "warning":
             _LOG.warning("%s: %s", self.name, one_line(event.facts["sentence"]))
         elif (sentence := _SENTENCES.get(event.name)) is not None:
@@ -180,30 +183,32 @@ class RunLog:
             case "chunk.committed":
                 self._rewrite.add(facts["receipts"])
                 done = self._rewrite
-                self._log_tenth("rewrite", done.share, f"{done.note}, {done.seconds_left:,.0f} s left")
+                self._log_progress("rewrite", done.share, f"{done.note}, {done.seconds_left:,.0f} s left")
             case "assemble.committed":
                 self._assembled += 1
                 self._stores = max(self._stores, self._assembled)  # a catch-up begins no run
                 share = self._assembled / self._stores
-                self._log_tenth("assemble", share, f"{self._assembled}/{self._stores} store partitions")
+                self._log_progress("assemble", share, f"{self._assembled}/{self._stores} store partitions")
             case "verify.started" | "verify.resumed":
                 self._verify.follow(name, facts["records"])
-                self._tenths.pop("verify", None)
+                self._phases.pop("verify", None)
             case "verify.progressed":
                 compared = self._verify
                 compared.follow(name, facts["records"])
-                self._log_tenth("verify", compared.share, f"{compared.note}, {compared.seconds_left:,.0f} s left")
+                self._log_progress("verify", compared.share, f"{compared.note}, {compared.seconds_left:,.0f} s left")
 
     def _begin(self, plan: Plan, done: list[Receipt]) -> None:
         self._rewrite, self._stores = RewriteProgress.of(plan, done), len(plan.store_partitions)
         left = self._rewrite
         self._log(f"{plural(left.chunks, 'chunk')} to rewrite, {size(left.size)}; {len(done)} done before")
 
-    def _log_tenth(self, phase: str, share: float, note: str) -> None:
-        tenth = min(10, int(share * 10))
-        if tenth > self._tenths.get(phase, 0):
-            self._tenths[phase] = tenth
-            self._log(f"{phase} {tenth * 10}%: {note}")
+    def _log_progress(self, phase: str, share: float, note: str) -> None:
+        now = time.monotonic()
+        started, logged = self._phases.setdefault(phase, (now, now))
+        is_complete = share >= 1 and logged < math.inf
+        if is_complete or now - logged >= max(_QUIET_SECONDS, _QUIET_SHARE * (now - started)):
+            self._phases[phase] = started, math.inf if is_complete else now
+            self._log(f"{phase} {int(100 * share)}%: {note}")
 
     def _log(self, sentence: str) -> None:
         if sentence:

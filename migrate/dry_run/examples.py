@@ -12,7 +12,7 @@ from formats.serde import BytesSerde
 from formats.serdes.json_text import dump_json, with_texts
 from migrate.batch.plan.sample import Entry
 from migrate.dry_run.report import BeforeAfter
-from migrate.model.preview import shown
+from migrate.model.preview import cut_beside, shown, shown_beside
 from migrate.model.units import moment, visible
 
 Fields = tuple[tuple[str, str], ...]
@@ -23,15 +23,22 @@ _MOST_HEADERS = 8
 
 
 def before_after(store_partition: str, old: Entry, new: Entry, *, source: Format, target: Format) -> BeforeAfter:
-    """The old and the new record, with their fields as text."""
+    """The old and the new record, with their fields as text; long values are cut where they first differ."""
+    old_fields, fields = dict(in_words(*old, source)), dict(in_words(*new, target))
+    for name in ("key", "value"):
+        cut = cut_beside(old_fields.get(name, ""), fields.get(name, ""), _LONGEST)
+        for each, text in zip((old_fields, fields), cut, strict=True):
+            each.update({name: text} if name in each else {})
+    key, new_key = shown_beside(old[0], new[0])
+    value, new_value = shown_beside(old[1], new[1])
     return BeforeAfter(
         store_partition=store_partition,
-        key=shown(old[0]),
-        value=shown(old[1]),
-        new_key=shown(new[0]),
-        new_value=shown(new[1]),
-        old_fields=in_words(*old, source),
-        fields=in_words(*new, target),
+        key=key,
+        value=value,
+        new_key=new_key,
+        new_value=new_value,
+        old_fields=tuple(old_fields.items()),
+        fields=tuple(fields.items()),
     )
 
 
@@ -88,15 +95,11 @@ def _history(history: History) -> str:
 def _payloads(record: StateRecord, known: Format) -> Iterator[tuple[str, str]]:
     for name, serde, payload in (("key", known.key_serde, record.key), ("value", known.value_serde, record.value)):
         if not isinstance(serde, BytesSerde) and not (name == "value" and record.history is not None):
-            yield name, _cut(dump_json(with_texts(payload), ensure_ascii=False, default=_plain))
+            yield name, visible(dump_json(with_texts(payload), ensure_ascii=False, default=_plain))
 
 
 def _plain(payload: Any) -> str:  # noqa: ANN401 - a serde may return any type
     return f"0x{payload.hex()}" if isinstance(payload, bytes) else str(payload)
-
-
-def _cut(text: str) -> str:
-    return visible(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
 
 
 def timestamp_in_words(milliseconds: int) -> str:

@@ -183,4 +183,5 @@ def _positions(source: Source, partition: StorePartition, database: Database) ->
         lines = source.system.positions_among(_first_entries(database, family))
         found += [(line, f"column family {family!r}") for line in lines]
     for (topic, number, offset), where in found:
-        yield ChangelogPosition(topic=topic, partition=number, offset=None if offset < 0 else offset, where=where)
+        stated, position = None if offset < 0 else offset, source.system.next_record(offset)
+        yield ChangelogPosition(topic=topic, partition=number, offset=stated, position=position, where=where)

@@ -29,7 +29,9 @@ class ChangelogPosition(Value):
     topic: str
     partition: int
     offset: int | None
-    """The offset of the last record applied; None: unknown, the owner will replay the whole topic."""
+    """As the owner states it; None: unknown, the owner will replay the whole topic."""
+    position: int
+    """The offset of the next record to apply, which the broker calls the position; 0: all of them."""
     where: str
     """The file or the column family that holds the offset."""
 

@@ -3,22 +3,55 @@
 from __future__ import annotations
 
 from codecs import getincrementaldecoder
+from collections.abc import Sequence
 
 from migrate.model.values import Value
 
 LONGEST = 256
 """Bytes shown of one key or value."""
+DOTS = "..."
+"""For what is left out of a key or value."""
 UNPRINTABLE = "\N{MIDDLE DOT}"
 
 
-def shown(data: bytes) -> Shown:
-    """`data` in hex and as text, both cut off after 256 bytes.
+def shown(data: bytes, start: int = 0) -> Shown:
+    """256 bytes of `data`, from `start` on, in hex and as text, with dots for what is left out.
 
     In the text each character that is not printable, and each byte that is not UTF-8, is a middle dot.
     """
-    cut = data[:LONGEST]
-    dots = "..." if len(data) > LONGEST else ""
-    return Shown(size=len(data), hex=cut.hex() + dots, text=_text(cut) + dots)
+    while start and data[start : start + 1] and data[start] & 0xC0 == 0x80:  # within a character
+        start -= 1
+    cut = data[start : start + LONGEST]
+    before, after = DOTS if start else "", DOTS if len(data) > start + LONGEST else ""
+    return Shown(size=len(data), hex=before + cut.hex() + after, text=before + _text(cut) + after)
+
+
+def shown_beside(one: bytes, other: bytes) -> tuple[Shown, Shown]:
+    """Both, cut where they first differ."""
+    start = _start(one, other, LONGEST) & -4  # for hex in groups
+    return shown(one, start), shown(other, start)
+
+
+def cut_beside(one: str, other: str, longest: int) -> tuple[str, str]:
+    """Both texts, cut to this many characters where they first differ, with dots for what is left out."""
+    start = _start(one, other, longest)
+    return _cut(one, start, longest), _cut(other, start, longest)
+
+
+def shared(one: Sequence[object], other: Sequence[object]) -> int:
+    """The length of what both begin with."""
+    pairs = zip(one, other, strict=False)
+    return next((at for at, (left, right) in enumerate(pairs) if left != right), min(len(one), len(other)))
+
+
+def _start(one: Sequence[object], other: Sequence[object], longest: int) -> int:
+    """Where to begin, so that the first difference is among the first `longest`: 0 where it is without that."""
+    at = shared(one, other)
+    return 0 if one == other or at < longest // 2 else at - longest // 4
+
+
+def _cut(text: str, start: int, longest: int) -> str:
+    return (DOTS if start else "") + text[start : start + longest] + (DOTS if len(text) > start + longest else "")
 
 
 def _text(data: bytes) -> str:
@@ -35,7 +68,7 @@ def _is_plain(character: str) -> bool:
 
 
 class Shown(Value):
-    """One key or value, in hex and as text, each cut off after 256 bytes."""
+    """One key or value, in hex and as text, each 256 bytes at most; dots stand for what is left out."""
 
     size: int
     hex: str

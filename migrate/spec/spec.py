@@ -328,9 +328,10 @@ class Spec(_Section):
 
     @model_validator(mode="after")
     def _formats_are_known(self) -> Spec:
-        for section, format_id in (("source", self.source.format), ("target", self.target.format)):
+        old, new = self.source.format, self.target.format
+        for section, format_id, beside in (("source", old, new), ("target", new, old)):
             try:
-                get_format(format_id)
+                get_format(format_id, beside)
             except UnknownFormatError as error:
                 raise ValueError(f"[{section}] {error}") from error
         self._check_retentions()

@@ -20,14 +20,12 @@ SYSTEMS: list[System] = [KafkaStreams(), Streamiz(), STANDALONE]
 
 def known_format(format_id: str, around: Path | None = None) -> Format:
     """The format of this id. Raises SpecError with the most similar ids, of the system of the directory `around`."""
+    owner = None if around is None else owner_around(around.absolute())
     try:
-        return get_format(format_id)
-    except UnknownFormatError as unknown:
-        owner = None if around is None else owner_around(around.absolute())
-        own = () if owner is None else tuple(each for each in unknown.near if each.startswith(f"{owner[1].name}."))
-        error = UnknownFormatError(format_id, own) if own else unknown
+        return get_format(format_id, "" if owner is None else f"{owner[1].name}.")
+    except UnknownFormatError as error:
         near = f"{', '.join(error.near)} are near; " if len(error.near) > 1 else ""
-        raise SpecError(str(error), hint=f"{near}`stateferry formats` lists them all") from unknown
+        raise SpecError(str(error), hint=f"{near}`stateferry formats` lists them all") from error
 
 
 def get_system(name: str) -> System:

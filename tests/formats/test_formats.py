@@ -35,12 +35,36 @@ def test_ids_are_unique() -> None:
         ("kafka-streams.timestamped-kv", TIMESTAMPED),
         ("kafkastreams.timestamped-key-value", TIMESTAMPED),
         ("rocksdb-raw", RAW),
+        ("streamiz.timestamped-keyvalue", "streamiz.timestamped-key-value"),
+        ("stream-iz.windows", "streamiz.window"),
     ],
 )
 def test_an_unknown_format_names_the_nearest_one(mistyped: str, nearest: str) -> None:
     with pytest.raises(UnknownFormatError, match=f"did you mean '{re.escape(nearest)}'") as caught:
         find(mistyped)
     assert (caught.value.format_id, caught.value.nearest) == (mistyped, nearest)
+
+
+@pytest.mark.parametrize("missing", ["streamiz.session", "streamiz.versioned", "rocksdb.timestamped-key-value"])
+def test_no_format_of_another_system_is_suggested(missing: str) -> None:
+    system = f"{missing.partition('.')[0]}."
+    with pytest.raises(UnknownFormatError) as caught:
+        find(missing)
+    listed = {known.id for known in FORMATS if f"{known.id}," in f"{caught.value},"}
+    assert listed == {known.id for known in FORMATS if known.id.startswith(system)}
+
+
+def test_a_system_like_no_other_gets_no_suggestion() -> None:
+    with pytest.raises(UnknownFormatError) as caught:
+        find("quix.key-value")
+    assert caught.value.nearest is None
+
+
+@pytest.mark.parametrize("system", ["kafka-streams", "streamiz"])
+def test_a_name_without_a_system_is_taken_for_one_of_the_other_format_s(system: str) -> None:
+    with pytest.raises(UnknownFormatError) as caught:
+        find("timestamped-key-values", f"{system}.key-value")
+    assert caught.value.nearest == f"{system}.timestamped-key-value"
 
 
 def test_a_format_like_no_other_lists_all() -> None:

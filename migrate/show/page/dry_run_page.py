@@ -247,7 +247,7 @@ def _positions(found: Inventory) -> Rows:
             band_name(database.store_partition, database.database),
             position.topic,
             str(position.partition),
-            "unknown: the whole topic is replayed" if position.offset is None else number(position.offset),
+            "unknown: the whole topic is replayed" if position.offset is None else number(position.position),
             position.where,
         )
         for database in found.databases

@@ -8,7 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from migrate.model import units
-from migrate.model.preview import Shown
+from migrate.model.preview import DOTS, Shown, shared
 from migrate.show.page.tables import fitted
 from migrate.show.plain import COMMAND
 
@@ -59,26 +59,21 @@ def plain_dump(shown: Shown) -> list[Run]:
 
 
 def marked_dump(shown: Shown, other: Shown) -> list[Run]:
-    """A key or value in hex, with the part marked that differs from `other`; nothing if one of them was cut."""
-    try:
-        mine, theirs = bytes.fromhex(shown.hex), bytes.fromhex(other.hex)
-    except ValueError:  # cut: it ends with dots
-        return plain_dump(shown)
-    head = _shared(mine, theirs)
-    tail = _shared(mine[head:][::-1], theirs[head:][::-1])
+    """A key or value in hex, with the part marked that differs from `other`: where one is cut, up to its end."""
+    mine, theirs = bytes.fromhex(shown.hex.strip(".")), bytes.fromhex(other.hex.strip("."))
+    head = shared(mine, theirs)
+    is_cut = shown.hex.endswith(DOTS) or other.hex.endswith(DOTS)
+    tail = 0 if is_cut else shared(mine[head:][::-1], theirs[head:][::-1])
     return _runs(shown.hex, 2 * head, 2 * (len(mine) - tail))
 
 
-def _shared(mine: bytes, theirs: bytes) -> int:
-    pairs = zip(mine, theirs, strict=False)
-    return next((at for at, (one, other) in enumerate(pairs) if one != other), min(len(mine), len(theirs)))
-
-
-def _runs(digits: str, start: int, end: int) -> list[Run]:
-    """The digits, marked from `start` to `end`, with a space after every group."""
-    runs = []
+def _runs(shown: str, start: int, end: int) -> list[Run]:
+    """The digits, marked from `start` to `end`, with a space after every group and dots for what was cut."""
+    digits = shown.strip(".")
+    runs = [(f"{DOTS} ", False)] if shown.startswith(DOTS) else []
     for first, last, is_marked in ((0, start, False), (start, end, True), (end, len(digits), False)):
         spaced = "".join(f"{digits[at]} " if at % _GROUP == _GROUP - 1 else digits[at] for at in range(first, last))
         text = spaced if last < len(digits) else spaced.rstrip()
         runs += [(text.rstrip(), is_marked), (text[len(text.rstrip()) :], False)]
+    runs += [(f" {DOTS}", False)] if digits and shown.endswith(DOTS) else []
     return [(text, is_marked) for text, is_marked in runs if text]

@@ -16,7 +16,7 @@ from migrate.dry_run.report import (
     Sizes,
 )
 from migrate.engine.left_out import dropped_in_words
-from migrate.model.preview import RejectReason
+from migrate.model.preview import DOTS, RejectReason, cut_beside
 from migrate.model.units import duration, moment, plural, size
 from migrate.show.output import Output
 from migrate.show.plain import Layout
@@ -27,13 +27,18 @@ _MOST_PARTITIONS = 8
 _MOST_SEGMENTED = 4
 _LABEL = 14
 _LONGEST = 600
+_ONE_SCREEN = 24
 Rows = dict[str, str]
 
 
 def show_plan(report: DryRunReport, output: Output) -> list[str]:
-    """The whole report; the verdict comes last, where a terminal shows it."""
+    """The whole report: the verdict and what failed come first; a long one repeats the verdict at its end."""
     layout, is_complete = output.layout, bool(output.verbosity)
-    lines = [layout.styled(f"{report.name}: {report.source_format} -> {report.target_format}", bold=True)]
+    verdict = [layout.styled(report.verdict.sentence, bold=True, fg="green" if report.verdict.go else "red")]
+    verdict += [f"next: {report.verdict.next_step}"]
+    failed = [check for check in report.checks if check.outcome == "failed"]
+    lines = [layout.styled(f"{report.name}: {report.source_format} -> {report.target_format}", bold=True), *verdict]
+    lines += ["", *show_checks(failed, output)] if failed else []
     if report.is_estimate:
         lines.append(layout.styled("The application is running: everything below is an estimate.", fg="yellow"))
     lines += _section(layout, "Migration", _spec(report))
@@ -52,11 +57,9 @@ def show_plan(report: DryRunReport, output: Output) -> list[str]:
     lines += _section(layout, "Changelog", changelog_rows(report.changelogs))
     if report.warnings:
         lines += [*layout.title("Warnings"), *layout.wrapped("\n".join(report.warnings), indent=2)]
-    if report.checks:
-        lines += [*layout.title("Checks"), *show_checks(report.checks, output)]
-    verdict = report.verdict
-    lines += ["", layout.styled(verdict.sentence, bold=True, fg="green" if verdict.go else "red")]
-    return [*lines, f"next: {verdict.next_step}"]
+    if others := [check for check in report.checks if check not in failed]:
+        lines += [*layout.title("Checks"), *show_checks(others, output)]
+    return lines if len(lines) <= _ONE_SCREEN else [*lines, "", *verdict]
 
 
 def _section(layout: Layout, title: str, rows: Rows) -> list[str]:
@@ -110,6 +113,8 @@ def _rocksdb(database: DatabaseInventory) -> str:
 def _records(found: Inventory) -> str:
     if found.exact:
         return f"{found.records:,}"
+    if found.at_least == found.at_most:
+        return f"about {found.records:,}"
     return f"about {found.records:,} (between {found.at_least:,} and {found.at_most:,})"
 
 
@@ -151,8 +156,10 @@ def _content(databases: list[DatabaseInventory]) -> str:
     content = f"{exact}{records}, {size(sum(each.size for each in databases))}"
     if len(databases) > 1:
         content += f" in {len(databases):,} segments"
-    positions = {(each.topic, each.partition): each.offset for database in databases for each in database.positions}
-    return "; ".join([content, *(f"{topic}-{number} at {offset}" for (topic, number), offset in positions.items())])
+    positions = {
+        f"{each.topic}-{each.partition}": each.position for database in databases for each in database.positions
+    }
+    return "; ".join([content, *(f"position {position} of {topic}" for topic, position in positions.items())])
 
 
 def _tried(tried: SampleConversion) -> Rows:
@@ -203,13 +210,13 @@ def _example(example: BeforeAfter, layout: Layout) -> list[str]:
     lines = [f"  {example.store_partition}  {example.key.text}" + (f"  ({fields})" if fields else "")]
     if example.new_key != example.key:
         lines.append(f"    new key {example.new_key.text}")
-    width = max(20, layout.width - 12)
+    width = max(20, layout.width - 12 - 2 * len(DOTS))
     old = dict(example.old_fields).get("value")
     new = dict(example.fields).get("value")
-    for label, value, decoded in (("before", example.value, old), ("after", example.new_value, new)):
-        for name, text in ((label, decoded or value.text), ("", f"0x{value.hex}")):
-            cut = text if len(text) <= width else f"{text[: width - 3]}..."
-            lines.append(layout.styled(f"    {name:<8}", dim=True) + cut)
+    texts = cut_beside(old or example.value.text, new or example.new_value.text, width)
+    digits = cut_beside(f"0x{example.value.hex}", f"0x{example.new_value.hex}", width)
+    for label, text, hex_ in zip(("before", "after"), texts, digits, strict=True):
+        lines += [layout.styled(f"    {name:<8}", dim=True) + cut for name, cut in ((label, text), ("", hex_))]
     return lines
 
 

@@ -106,7 +106,9 @@ def ugly_report(*, partitions: int = 64, chunks: int = 2000) -> DryRunReport:
             "owner": _hostile(3),
             "rocksdb_version": None,
             "newest_file_ms": None,
-            "positions": (ChangelogPosition(topic=_hostile(0), partition=0, offset=None, where=_hostile(1)),),
+            "positions": (
+                ChangelogPosition(topic=_hostile(0), partition=0, offset=None, position=0, where=_hostile(1)),
+            ),
         }
     )
     return good.model_copy(

@@ -98,6 +98,7 @@ def database(task: int) -> DatabaseInventory:
                 topic="orders-app-orders-changelog",
                 partition=task,
                 offset=48_120_311 + task,
+                position=48_120_312 + task,
                 where=f"0_{task}/.checkpoint",
             ),
         ),

@@ -16,7 +16,7 @@ from tests.show.page.reading import Page, leaves
 from tests.show.page.samples import check, cost, good_report, planned, refused_report
 
 REPOSITORY = Path(__file__).parents[3]
-SHOWN_IN_ANOTHER_FORM = re.compile(r"\.(outcome|role|sentence)$")
+SHOWN_IN_ANOTHER_FORM = re.compile(r"\.(outcome|role|sentence)$|\.positions\[\d+\]\.offset$")
 
 
 REPORTS = pytest.mark.parametrize(
