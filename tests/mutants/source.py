@@ -110,6 +110,24 @@ SOURCE: tuple[Mutant, ...] = (
         tests=("test_a_clean_stop_is_not_taken_for_the_end_of_a_changelog_that_no_longer_fits",),
     ),
     Mutant(
+        name="early-end-taken-of-an-owner-that-counts-no-stops",
+        claim="I6",
+        definition="_check_end",
+        old="    if end < position and not may_be_ahead:\n",
+        new="    if end < position and may_be_ahead is None:\n",
+        tests=("test_an_end_from_before_the_application_stopped_is_refused",),
+    ),
+    Mutant(
+        name="counted-stops-kept-in-the-new-store",
+        claim="I7",
+        definition="new_positions",
+        old="    if source_system(spec).ahead:",
+        new="    if source_system(spec).ahead > 1:",
+        tests=(
+            "test_where_stops_are_counted_the_end_of_the_changelog_is_taken[streamiz.timestamped-key-value-None-40]",
+        ),
+    ),
+    Mutant(
         name="killed-since-and-cut-over",
         claim="I6",
         definition="check_not_opened_since",

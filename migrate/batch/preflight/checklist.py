@@ -332,7 +332,7 @@ class Preflight:
     def _version(self) -> str | None:
         return check_version(self._spec, self.source)
 
-    def _clean(self) -> str:
+    def _clean(self) -> str | Doubt:
         has_asked = self.stored is not None and self.stored.asked_for_changelog_ends
         has_begun = has_asked and self.is_snapshot_current
         context = self._context

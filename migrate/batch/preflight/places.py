@@ -28,6 +28,7 @@ from migrate.stores.rocksdb.options_file import reads_new_stores, rocksdb_versio
 
 SPACE_MARGIN = 1.2
 _CLOCK_SLACK_SECONDS = 60
+_NO_SNAPSHOT = 'stop the application for the whole run instead: [run] source = "live", or leave it out'
 
 
 def check_position(source: Source) -> None:
@@ -36,14 +37,16 @@ def check_position(source: Source) -> None:
         if (reason := source.system.position_problem(source.path, partition)) is not None:
             raise RefusedError(
                 f"{partition.id}: {reason}",
-                hint="start the application and stop it cleanly, then take the snapshot; a killed one, or one that "
+                hint=_NO_SNAPSHOT
+                if source.system.ahead
+                else "start the application and stop it cleanly, then take the snapshot; a killed one, or one that "
                 "runs exactly-once, leaves no position",
             )
 
 
 def check_clean(
     spec: Spec, conversion: Conversion, source: Source, ends: ChangelogEnds, *, has_begun: bool = False
-) -> str:
+) -> str | Doubt:
     """A sentence about where the application stopped.
 
     Raises RefusedError where the owner may replay its changelog into a store that the changelog no longer fits.

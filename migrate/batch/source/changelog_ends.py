@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from migrate.batch.source.source import Source
 from migrate.errors import RefusedError, SpecError
+from migrate.model.reports import Doubt
 from migrate.model.store_partition import StorePartition
 from migrate.spec.allowed import UNCLEAN_SOURCE, allowing
 
@@ -57,8 +58,11 @@ def parse_changelog_ends(texts: Iterable[str]) -> dict[str, int]:
     return ends
 
 
-def check_ends(source: Source, ends: ChangelogEnds) -> str:
-    """What was confirmed, as a sentence. Raises RefusedError unless each changelog ends at its store's position."""
+def check_ends(source: Source, ends: ChangelogEnds) -> str | Doubt:
+    """What was confirmed, as a sentence. Raises RefusedError unless each changelog ends at its store's position.
+
+    An owner that counts its stops is past the end: the end counts then.
+    """
     positions = [each for partition in source.partitions for each in _positions(source, partition)]
     if foreign := sorted(set(ends) - {each.name for each in positions}):
         raise RefusedError(
@@ -67,24 +71,28 @@ def check_ends(source: Source, ends: ChangelogEnds) -> str:
         )
     for each in positions:
         if each.name in ends and each.position is not None:
-            _check_end(each, each.position, ends[each.name])
+            _check_end(each, each.position, ends[each.name], may_be_ahead=source.system.ahead > 0)
     if left := [each for each in positions if each.name not in ends or each.position is None]:
         raise RefusedError(
             f"the files name {_listed(left)}; only the broker knows whether the changelog ends there: an application "
             "that was killed replays what it wrote after that into the new store, in the old form",
             hint=_CONFIRM,
         )
+    ahead = [f"{each}, which ends at {ends[each.name]}" for each in positions if (each.position or 0) > ends[each.name]]
+    if ahead:
+        taken = f"{_listed(ahead)}, as --changelog-end says: that end is taken, as the owner counts its stops"
+        return Doubt(taken, "make sure that these topics were not made again")
     return f"every changelog ends where its store is, as --changelog-end says: {_listed(positions)}"
 
 
-def _check_end(each: _Position, position: int, end: int) -> None:
+def _check_end(each: _Position, position: int, end: int, *, may_be_ahead: bool) -> None:
     if end > position:
         raise RefusedError(
             f"{each.name} ends at {end}, and {each.store_partition} is at {position}: what lies between would be "
             "replayed into the new store, in the old form",
             hint=f"start the old application and stop it cleanly, then ask for the end again; {_ACCEPT}",
         )
-    if end < position:
+    if end < position and not may_be_ahead:
         raise RefusedError(
             f"{each.name} ends at {end}, and {each.store_partition} is at {position} already",
             hint=f"ask the broker again, now that the application is stopped; {_ACCEPT}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import filecmp
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +58,8 @@ class SnapshotRecord(Stored):
     warnings: tuple[str, ...]
     copies: Copies = Field(default_factory=dict)
     """Empty in records of earlier releases."""
+    changelog_ends: dict[str, int] = Field(default_factory=dict)
+    """Where changelogs ended, by `<topic>-<partition>`, as far as the operator confirmed it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,14 @@ def present_snapshot(home: Path, partition: StorePartition) -> dict[str, Path]:
 
 
 def take_snapshot(
-    source: Source, home: Path, *, mode: str, run_id: str, is_for_later: bool, check: Callable[[Path, Copies], None]
+    source: Source,
+    home: Path,
+    *,
+    mode: str,
+    run_id: str,
+    is_for_later: bool,
+    check: Callable[[Path, Copies], None],
+    changelog_ends: Mapping[str, int],
 ) -> None:
     """Hard-link files that never change, copy those that a restarted owner appends to, and skip LOCK (I8).
 
@@ -181,7 +190,7 @@ def take_snapshot(
         )
     ]
     fsync_all([*copied, *(Path(folder) for folder, _, _ in os.walk(temporary))])
-    record = _record(source, temporary, is_for_later=is_for_later)
+    record = _record(source, temporary, is_for_later=is_for_later, changelog_ends=changelog_ends)
     write_durably(temporary / _RECORD, with_seal(record.model_dump_json(indent=1)).encode())
     source.check_stopped()
     check(temporary, record.copies)
@@ -199,7 +208,7 @@ def _replace(final: Path, temporary: Path) -> None:
     temporary.rename(final)
 
 
-def _record(source: Source, taken: Path, *, is_for_later: bool) -> SnapshotRecord:
+def _record(source: Source, taken: Path, *, is_for_later: bool, changelog_ends: Mapping[str, int]) -> SnapshotRecord:
     return SnapshotRecord(
         is_for_later=is_for_later,
         taken_at_ms=int(time.time() * 1000),
@@ -210,6 +219,7 @@ def _record(source: Source, taken: Path, *, is_for_later: bool) -> SnapshotRecor
             partition.id: {name: metadata_digest(path) for name, path in partition.below(taken / partition.id).items()}
             for partition in source.partitions
         },
+        changelog_ends=dict(changelog_ends),
     )
 
 

@@ -76,5 +76,6 @@ def store_snapshot(context: Context, preflight: Preflight, *, is_for_later: bool
         check=lambda folder, copies: check_snapshot(
             folder, copies, preflight.source, preflight.identity, preflight.read
         ),
+        changelog_ends=context.changelog_ends,
     )
     context.notify("snapshot.taken")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from migrate import RefusedError, Spec, cutover, plan, rollback, run, snapshot
+from migrate import RefusedError, Spec, cutover, doctor, plan, rollback, run, snapshot
 from migrate.errors import SpecError
 from tests.support import make_families, make_spec, make_store, read_families, read_family
 from tests.systems.test_streamiz import HOUR, as_streamiz_writes, write_version
@@ -154,11 +154,44 @@ def test_a_snapshot_is_refused_where_the_position_may_be_past_the_last_record(tm
         target={"path": None},
         run={"source": "snapshot"},
     )
-    with pytest.raises(RefusedError, match=r"Streamiz 1\.7 and newer may write a position"):
+    with pytest.raises(RefusedError, match=r"Streamiz 1\.7 and newer may write a position") as caught:
         snapshot(spec)
+    assert "stop the application for the whole run" in (caught.value.hint or "")
     for task in TASKS:
         write_version(app / task / "rocksdb/totals", "7.7.3")
     snapshot(spec)
+
+
+@pytest.mark.parametrize(
+    ("target", "path", "number"), [(STREAMIZ, None, 40), (STREAMIZ, "dotnet/billing", 40), (KAFKA, "java/billing", 39)]
+)
+def test_where_stops_are_counted_the_end_of_the_changelog_is_taken(
+    target: str, path: str | None, number: int, tmp_path: Path
+) -> None:
+    app = streamiz(tmp_path, SIZED)
+    (tmp_path / "upper.py").write_text(
+        "from dataclasses import replace\n\ndef convert(record):\n    return replace(record, value=b'V' * 20)\n"
+    )
+    spec = spec_of(
+        tmp_path,
+        app,
+        (STREAMIZ, target),
+        "totals",
+        target={"path": path},
+        conversion={"function": "upper:convert", "allow": ["changelog"]},
+    )
+    ends = {f"billing-totals-changelog-{each}": 40 for each in (0, 1, 12)}
+    with pytest.raises(RefusedError, match=r"ends at 43, and 0-1/totals is at 42"):
+        run(spec, changelog_ends={**ends, "billing-totals-changelog-1": 43})
+
+    (check,) = (each for each in doctor(spec, changelog_ends=ends).checks if each.name == "source.clean")
+    assert check.outcome == "warning"
+    assert "position 42 of billing-totals-changelog-0, which ends at 40" in check.detail
+    run(spec, changelog_ends=ends)
+    if path is None:
+        cutover(spec)
+    new = next((app if path is None else tmp_path / path).glob("3?12")) / ".checkpoint"
+    assert new.read_text().splitlines()[-1] == f"billing-totals-changelog 12 {number}"
 
 
 def test_another_system_s_store_does_not_take_the_old_one_s_place(tmp_path: Path) -> None:
