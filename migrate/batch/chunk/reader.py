@@ -25,9 +25,9 @@ from migrate.stores.rocksdb.database import Database
 from migrate.stores.rocksdb.openings import open_pooled
 
 _INT64 = np.dtype(">i8")
-WRONG_RETENTION = (
-    "[source] retention_ms must be the one that the segments were made with; where it was changed since, the "
-    "application itself finds only some of these records"
+WRONG_INTERVAL = (
+    "name the interval that they were made with in [source] segment_ms (where Kafka Streams itself derived it: the "
+    "retention_ms of that time); where the application changed it since, it finds only some of these records"
 )
 """The hint about a record in a segment of another time."""
 
@@ -182,7 +182,7 @@ def newest_time(database: Database, family: str, place: slice) -> int | None:
 
 def _misplaced(database: Database, key: bytes, time_ms: int, own: TimeSlice) -> ChunkFailedError:
     return ChunkFailedError(
-        f"{database.directory} is the segment of {own}, and its key {show_key(key)} is of {time_ms}: the retention was "
-        "another one when it was written",
-        hint=WRONG_RETENTION,
+        f"{database.directory} is the segment of {own}, and its key {show_key(key)} is of {time_ms}: its segments were "
+        "made with another interval",
+        hint=WRONG_INTERVAL,
     )

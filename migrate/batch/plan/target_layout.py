@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from migrate.batch.chunk.reader import WRONG_RETENTION, newest_time
+from migrate.batch.chunk.reader import WRONG_INTERVAL, newest_time
 from migrate.batch.source.segments import NewSegment, Retention, as_they_are, emptied, re_segmented
 from migrate.batch.source.source import is_another_system, source_system, target_system
 from migrate.errors import RefusedError
@@ -15,9 +15,6 @@ from migrate.spec.spec import SourceSection, Spec, TargetSection
 from migrate.spec.ways import new_names
 from migrate.stores.rocksdb.database import open_read_only
 from migrate.systems import System
-
-MOST_SEGMENTS = 1000
-"""The most segments of a store partition: each is a RocksDB directory that its owner keeps open."""
 
 
 def new_segments(spec: Spec, partition: StorePartition, directories: dict[str, Path]) -> list[NewSegment]:
@@ -73,14 +70,7 @@ def _retentions(spec: Spec) -> tuple[Retention | None, Retention | None]:
 def _retention(system: System, section: SourceSection | TargetSection) -> Retention | None:
     if section.retention_ms is None:
         return None
-    retention = Retention(section.retention_ms, system.segment_size(section.retention_ms, section.segment_ms))
-    if section.retention_ms > MOST_SEGMENTS * retention.segment_ms:
-        raise RefusedError(
-            f"a retention of {section.retention_ms:,} ms in segments of {retention.segment_ms:,} ms is "
-            f"{section.retention_ms // retention.segment_ms:,} RocksDB directories for each task",
-            hint=f"check retention_ms and segment_ms: at most {MOST_SEGMENTS:,} segments are made",
-        )
-    return retention
+    return Retention(section.retention_ms, system.segment_size(section.retention_ms, section.segment_ms))
 
 
 def _reached(spec: Spec, segments: Sequence[Segment], directories: dict[str, Path], old: Retention) -> int | None:
@@ -100,8 +90,8 @@ def _reached(spec: Spec, segments: Sequence[Segment], directories: dict[str, Pat
             if not own.start_ms <= max(times) < own.end_ms:
                 raise RefusedError(
                     f"{directories[segment.name]} is the segment of {own}, and its newest record is of {max(times)}: "
-                    "the retention was another one when it was written",
-                    hint=WRONG_RETENTION,
+                    "its segments were made with another interval",
+                    hint=WRONG_INTERVAL,
                 )
             return max(times)
     return None

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from migrate.errors import RefusedError
 from migrate.model.plan import Input, TimeSlice
 from migrate.model.store_partition import Segment, segment_name
 
+MOST_SEGMENTS = 1000
+"""The most segments of a store partition: each is a RocksDB directory that its owner keeps open."""
 EXPIRED = "expired"
 """The name, in place of a segment's, for records that are older than the new store's retention."""
 
@@ -46,7 +49,7 @@ def re_segmented(
 ) -> list[NewSegment]:
     """The segments that hold the same records under another retention, and one of expired records that is not kept.
 
-    `reached_ms`: the time of the newest record.
+    `reached_ms`: the time of the newest record. Raises RefusedError for too many segments.
     """
     if not segments:
         return []
@@ -55,19 +58,34 @@ def re_segmented(
     found = []
     if first < oldest:
         found.append(_new_segment(EXPIRED, segments, old, TimeSlice(start_ms=first, end_ms=oldest)))
-    starts = {
-        start
-        for each in segments
-        for start in range(
+    runs = [
+        range(
             max(oldest, _floor(each.start_ms, new.segment_ms)),
             min(each.start_ms + old.segment_ms, reached_ms + 1),
             new.segment_ms,
         )
-    }
-    for start in sorted(starts):
+        for each in segments
+    ]
+    for start in sorted(_starts(runs, new)):
         times = TimeSlice(start_ms=start, end_ms=start + new.segment_ms)
         found.append(_new_segment(segment_name(store, start), segments, old, times))
     return found
+
+
+def _starts(runs: Sequence[range], new: Retention) -> set[int]:
+    """Where the new segments begin: as many as there may be records for, whatever the retention has room for.
+
+    Raises RefusedError for more than their owner should keep open, and than it had.
+    """
+    most, longest = max(MOST_SEGMENTS, len(runs)), max(map(len, runs))
+    starts = set().union(*runs) if longest <= most else set()
+    if max(longest, len(starts)) > most:
+        raise RefusedError(
+            f"the records there, in segments of {new.segment_ms:,} ms, would be {max(longest, len(starts)):,} or more "
+            "RocksDB directories for each task",
+            hint=f"check retention_ms and segment_ms: at most {most:,} segments are made",
+        )
+    return starts
 
 
 def share(source: Input, times: TimeSlice | None) -> float:
