@@ -201,7 +201,10 @@ def check_format_version(version: int, where: str) -> None:
     if version > NEWEST_FORMAT_VERSION:
         raise RefusedError(
             f"{where} has table format version {version}",
-            hint=f"up to {NEWEST_FORMAT_VERSION} can be read: have its owner write an older one and compact",
+            hint=f"nothing is damaged, but only up to {NEWEST_FORMAT_VERSION} can be read: let its owner write that "
+            f"(format_version; Streamiz: SetFormatVersion({NEWEST_FORMAT_VERSION}) in its RocksDbConfigHandler), and "
+            "compact everything, or stop it, remove the task's directory and let it restore the store from its "
+            "changelog",
         )
 
 

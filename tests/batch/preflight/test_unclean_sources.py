@@ -101,8 +101,10 @@ def test_a_table_format_that_is_too_new_is_refused(tmp_path: Path) -> None:
     newest = sorted(directory.glob("OPTIONS-*"))[-1]
     newest.write_text(newest.read_text().replace("format_version=6", "format_version=7"))
 
-    with pytest.raises(RefusedError, match="table format version 7"):
+    with pytest.raises(RefusedError, match="table format version 7") as refused:
         run(spec_in(tmp_path))
+    assert "nothing is damaged" in refused.value.hint
+    assert "SetFormatVersion(6)" in refused.value.hint
 
 
 def _written_by(version: str, base: Path) -> None:
