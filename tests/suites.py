@@ -29,6 +29,7 @@ REAL = (
     "batch/test_run_log.py",
     "cli/test_get.py",
     "cli/test_options.py",
+    "cli/test_set_ups.py",
     "cli/test_signals.py",
     "dry_run/test_beside_an_owner.py",
     "dry_run/test_exactness.py",

@@ -51,7 +51,11 @@ def without_garbage_collection() -> Iterator[None]:
 def exit_code_of(command: Callable[[], int | None], output: Output) -> int:
     """Run the command, report an error if there is one, and return the exit code."""
     from migrate.errors import explain_system_error
+    from migrate.model import reports  # noqa: F401 - an error may be that no further file can be opened
+    from migrate.show import foreign_text  # noqa: F401
+    from migrate.stores.files import raise_open_files
 
+    raise_open_files()
     if output.verbosity:
         _show_log_of_spark(output.verbosity)
     try:

@@ -11,6 +11,7 @@ import click
 from migrate.cli.errors import report_usage_error
 from migrate.cli.options import add_common_options
 from migrate.show.output import Output
+from migrate.show.streams import prepare_streams
 
 PROGRAM = "stateferry"
 
@@ -24,6 +25,7 @@ class Job(click.Command):
 
     def main(self, args: Sequence[str] | None = None, *_: Any, **extra: Any) -> Any:  # noqa: ANN401 - click's own
         """Run the command; a command line that cannot be parsed ends like any other error."""
+        prepare_streams()
         arguments = sys.argv[1:] if args is None else list(args)
         try:
             code = super().main(arguments, **{"prog_name": PROGRAM, **extra, "standalone_mode": False})

@@ -6,12 +6,14 @@ Everything that the commands print passes through here: reports, before they bec
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from migrate.model.units import one_line, visible
 from migrate.model.values import is_model
+from migrate.show.streams import is_utf8
 
 T = TypeVar("T")
 _BEFORE_A_BULLET = re.compile(r"\n(?=  - )")
@@ -50,7 +52,14 @@ def visible_report(value: T, change: Callable[[str], str] = str) -> T:
 
 def visible_json(document: str) -> str:
     """The JSON document with control characters as escapes, so that its strings keep their values."""
-    return "\n".join(line if line.isprintable() else _with_escapes(line) for line in document.split("\n"))
+    return for_output("\n".join(line if line.isprintable() else _with_escapes(line) for line in document.split("\n")))
+
+
+def for_output(document: str) -> str:
+    """A JSON or TOML document that can be read as UTF-8, whatever the encoding of standard output."""
+    if document.isascii() or is_utf8(sys.stdout):
+        return document
+    return "".join(each if each.isascii() else _escaped(each) for each in document)
 
 
 def _with_escapes(line: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import sys
@@ -10,6 +11,40 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from migrate.model.units import visible
+
+_ESCAPED = "stateferry.escaped"
+"""The error handler of the standard streams."""
+_UNPRINTABLE = "\N{MIDDLE DOT}"
+
+
+def prepare_streams() -> None:
+    """Open /dev/null for each closed standard stream, and let the others escape what their encoding lacks.
+
+    A file that is opened later would get the number of a closed stream, and with it what is printed.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened == number:
+                os.set_inheritable(opened, True)  # else a child would find it closed
+            setattr(sys, name, os.fdopen(opened, "w" if number else "r", encoding="utf-8"))
+    codecs.register_error(_ESCAPED, _escaped)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=_ESCAPED)
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    """As "backslashreplace", but the sign for what is not printable stays one that is no escaped byte."""
+    assert isinstance(error, UnicodeEncodeError)
+    character = error.object[error.start]
+    text = "." if character == _UNPRINTABLE else character.encode("ascii", "backslashreplace").decode("ascii")
+    return text, error.start + 1
+
+
+def is_utf8(stream: Any) -> bool:  # noqa: ANN401 - any text stream
+    """Whether what is printed there is encoded as UTF-8."""
+    return codecs.lookup(stream.encoding or "utf-8").name == "utf-8"
 
 
 def write_out(text: str) -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import resource
 import shutil
 import stat
+import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -300,6 +302,15 @@ def present(paths: Iterable[Path]) -> dict[Path, os.stat_result]:
         with suppress(OSError):
             found[path] = path.stat()
     return found
+
+
+def raise_open_files() -> int:
+    """Let this process open as many files as it is allowed to, and return that number: a scan may need thousands."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # macOS has a limit that it does not tell
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    now, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if now == resource.RLIM_INFINITY else now
 
 
 def total_size(paths: Iterable[Path]) -> int:

@@ -46,6 +46,14 @@ SOURCE: tuple[Mutant, ...] = (
         tests=("test_every_way_in_names_it_and_leaves_it_as_it_is[leveldb-sst]",),
     ),
     Mutant(
+        name="closed-stream-left-closed",
+        claim="I8",
+        definition="prepare_streams",
+        old="if getattr(sys, name) is None:",
+        new="if number and getattr(sys, name) is None:",
+        tests=("test_a_closed_stream_is_none_of_the_files_that_are_opened_later",),
+    ),
+    Mutant(
         name="owner-too-old-not-noticed",
         claim="I8",
         definition="_check_owner_reads",

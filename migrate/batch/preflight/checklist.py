@@ -25,6 +25,7 @@ from migrate.batch.preflight.places import (
     check_clock,
     check_home,
     check_linkable,
+    check_open_files,
     check_owner,
     check_position,
     check_space,
@@ -280,6 +281,12 @@ class Preflight:
                 "no file of the function has the name of another module",
                 self._names,
                 on_failure="warning",
+            ),
+            Check(
+                "source.open-files",
+                "a scan may open the tables that it needs",
+                lambda: check_open_files(self.source, self.read),
+                files,
             ),
             Check("work_dir.free", "no other run of this migration is at work", self._no_other_run),
             Check(

@@ -5,23 +5,25 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from formats import Conversion, Format
 from formats.format import in_order
 from migrate.batch.ledger.marker import check_ours
 from migrate.batch.source.changelog_ends import ChangelogEnds, check_ends
+from migrate.batch.source.reading import Reading
 from migrate.batch.source.snapshot import is_snapshot_current
 from migrate.batch.source.source import Source, is_another_system
 from migrate.errors import RefusedError, SourceChangedError
 from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.reports import Doubt
-from migrate.model.units import size
+from migrate.model.units import plural, size
 from migrate.spec.allowed import APPLICATION_ID, UNCLEAN_SOURCE, allowing
 from migrate.spec.spec import Spec
 from migrate.stores.carry_over import check_can_be_carried_over
 from migrate.stores.exchange import can_rename
-from migrate.stores.files import cannot_link, existing_parent, total_size
+from migrate.stores.files import cannot_link, existing_parent, raise_open_files, total_size
 from migrate.stores.regular_files import walk
 from migrate.stores.rocksdb.layout import database_files, foreign_entries
 from migrate.stores.rocksdb.options_file import reads_new_stores, rocksdb_version
@@ -29,6 +31,7 @@ from migrate.stores.rocksdb.options_file import reads_new_stores, rocksdb_versio
 SPACE_MARGIN = 1.2
 _CLOCK_SLACK_SECONDS = 60
 _NO_SNAPSHOT = 'stop the application for the whole run instead: [run] source = "live", or leave it out'
+_OTHER_FILES = 128
 
 
 def check_position(source: Source) -> None:
@@ -329,6 +332,18 @@ def _check_owner_reads(source: Source, target: Format) -> None:
                 f"{directory} was written by RocksDB {found}, which cannot read the new store",
                 hint=f"RocksDB 6.6 and newer can: let a newer version of the application open the store once{named}",
             )
+
+
+def check_open_files(source: Source, read: Callable[[Path], Reading]) -> str:
+    """Raises RefusedError where a scan has more files open than this process may."""
+    allowed = raise_open_files()
+    needed, directory = max((read(each).sorted_runs, each) for each in source.every_directory())
+    if needed + _OTHER_FILES > allowed:
+        raise RefusedError(
+            f"a scan of {directory} has {needed:,} tables open at a time, and this process may open {allowed:,} files",
+            hint=f"raise the limit of open files (ulimit -n {needed + _OTHER_FILES}), or let its owner compact it",
+        )
+    return f"up to {plural(needed, 'table')} at a time, of {allowed:,} files"
 
 
 def check_owner(source: Source) -> None:

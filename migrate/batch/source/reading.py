@@ -25,13 +25,16 @@ class Reading:
     content: StoreContent
     files: Files | None
     """The files that it was read from; None: they changed meanwhile."""
+    sorted_runs: int = 0
+    """The tables that one scan has open at a time: of level 0 all, of each other level one."""
 
 
 def read_store(directory: Path) -> Reading:
     """Open a RocksDB directory, and read its content. Raises RefusedError where it cannot be opened."""
     with open_read_only(directory) as opened:
         content, files = opened.content(), files_of(directory)
-        return Reading(content, files if opened.is_current() else None)
+        runs = {table.level or table.name for table in opened.live_files()}
+        return Reading(content, files if opened.is_current() else None, len(runs))
 
 
 def files_of(directory: Path, metadata: str | None = None) -> Files:

@@ -14,6 +14,7 @@ from migrate.batch.preflight.checklist import Preflight
 from tests.support import copy_fixture, kafka_spec
 
 IN_PLACE: dict[str, Any] = {"target": {"path": None}}
+BESIDE = ("function.names", "source.open-files", "work_dir.free", "user.owner", "clock")
 SNAPSHOT: dict[str, Any] = {**IN_PLACE, "run": {"source": "snapshot"}}
 
 
@@ -35,7 +36,7 @@ def test_reports_list_what_a_run_checks_and_more(application: Path, sections: di
     assert listed[: len(made)] == made
     assert listed == names(application, "doctor", sections)
     more = {"source.position"} if sections is SNAPSHOT else set()
-    assert {*listed[len(made) :]} == {"function.names", "work_dir.free", "user.owner", "clock", *more}
+    assert {*listed[len(made) :]} == {*BESIDE, *more}
 
 
 def test_a_snapshot_makes_the_checks_of_a_run(application: Path) -> None:
