@@ -202,9 +202,9 @@ def check_format_version(version: int, where: str) -> None:
         raise RefusedError(
             f"{where} has table format version {version}",
             hint=f"nothing is damaged, but only up to {NEWEST_FORMAT_VERSION} can be read: let its owner write that "
-            f"(format_version; Streamiz: SetFormatVersion({NEWEST_FORMAT_VERSION}) in its RocksDbConfigHandler), and "
-            "compact everything, or stop it, remove the task's directory and let it restore the store from its "
-            "changelog",
+            f"(format_version; Streamiz: SetFormatVersion({NEWEST_FORMAT_VERSION}) in its RocksDbConfigHandler) and "
+            "rewrite the store: compact all of it, or, where the owner cannot (Streamiz), stop it, remove the task's "
+            "directory and start it again, so that it restores the store from its changelog; then stop it",
         )
 
 
