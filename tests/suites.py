@@ -147,6 +147,7 @@ GROUPS = {
         "batch/switch/test_rights.py",
         "kafka",
         "live/changelog",
+        "live/streamiz",
         "queries/routing/test_real_group.py",
         "serve/test_group_hosts.py",
     ),

@@ -1,4 +1,4 @@
-"""Streamiz' state directories: as its source lays them out, since no engine is at hand to write one."""
+"""Streamiz' state directories, laid out as by it; `test_streamiz_states.py` has some that it wrote itself."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""The real Streamiz, where this machine has it: `program` says how it is found."""
