@@ -88,21 +88,16 @@ def serve(
     \b
     stateferry serve migration.toml
     stateferry serve state/orders-app --store orders --format kafka-streams.key-value --key-serde string
-    curl http://127.0.0.1:7654/stores/orders/keys/order-001586
+    curl 'http://127.0.0.1:7654/stores/orders/keys/order-001586?encoding=text'
     """
     from migrate.serve.server import listening
 
     stores = _stores(Path(place), side, of_a_path)
-    service = listening(
-        stores,
-        host=host,
-        port=port,
-        router=routing.router(stores, Path(place)),
-        sides=_sides(Path(place)),
-        stale=stale,
-    )
+    router, sides = routing.router(stores, Path(place)), _sides(Path(place))
+    service = listening(stores, host=host, port=port, router=router, sides=sides, stale=stale)
     if not current_output().quiet:
-        write_err(f"listening on {service.url}, described at {service.url}/docs")
+        compare = "" if sides is None else f", old and new records at {service.url}/compare"
+        write_err(f"listening on {service.url}, described at {service.url}/docs{compare}")
     service.run()
 
 

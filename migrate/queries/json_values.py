@@ -12,7 +12,8 @@
 Of Avro, a logical type is what lies beneath it: a date is a number of days, a decimal the base64 of its bytes. Where
 only the name tells a union's branch, its value is `{name: value}`.
 
-With `encoding=base64` a path holds the serialized key of any serde, as for `bytes`.
+With `encoding=base64url` or `hex` a path holds the serialized key of any serde; with `encoding=text` that of `bytes`
+is text in UTF-8.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from formats.errors import EntryError, InvalidEntryError
 from formats.serdes.json_text import NumberText, WrittenFloat, WrittenInt, dump_json
 
 _NUMBERS = {"int32", "int64"}
+ENCODINGS = ("text", "hex", "base64url", "base64")
 _DIGITS = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 _AS_TEXT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _AS_ASCII = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
@@ -68,13 +70,31 @@ def json_bytes(value: object) -> bytes:
         return _AS_ASCII.encode(value).encode()
 
 
-def key_of(serde: Serde, text: str, *, is_base64: bool = False) -> Any:  # noqa: ANN401 - the serde's type
-    """The key that the text of a path stands for. Raises EntryError, with the reason."""
-    if is_base64 or serde.name == "bytes":
+def key_of(serde: Serde, text: str, encoding: str | None = None) -> Any:  # noqa: ANN401 - the serde's type
+    """The key that the text of a path stands for, in one of ENCODINGS. Raises EntryError, with the reason."""
+    if encoding == "hex":
+        return serde.decode(_from_hex(text))
+    if encoding in ("base64", "base64url") or (encoding is None and serde.name == "bytes"):
         return serde.decode(_from_base64(text))
+    if serde.name == "bytes":
+        return text.encode()
     key = _READ.get(serde.name, str)(text)
     serde.encode(key)  # a number that is too large, an object of another schema
     return key
+
+
+def how_read(serde: Serde, encoding: str | None) -> str:
+    """How `key_of` reads a text."""
+    if encoding is None:
+        return "base64url" if serde.name == "bytes" else f"a key of {serde.name!r}"
+    return "text" if encoding == "text" else f"a serialized key in {encoding}"
+
+
+def _from_hex(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text.removeprefix("0x"))
+    except ValueError as error:
+        raise InvalidEntryError("not hex digits, two for each byte") from error
 
 
 def _from_base64(text: str) -> bytes:

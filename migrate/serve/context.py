@@ -13,6 +13,7 @@ from migrate.queries.definition import StoreDefinition
 from migrate.queries.routing.hosts import HostInfo
 from migrate.queries.routing.metadata import KeyQueryMetadata, Router
 from migrate.queries.stores import QueryableStores
+from migrate.serve.admission import LargeReads, Memory
 from migrate.serve.forwarding import FORWARDED, PARTITIONS, Forwarder
 from migrate.serve.handles import Handle, Resolved
 from migrate.serve.web.cursors import Cursors
@@ -67,7 +68,10 @@ class Context:
         self.cursors = Cursors()
         self.pool = ThreadPoolExecutor(limits.scans, thread_name_prefix="stateferry-scan")
         self.me = None if router is None else router.me
-        self.forwarder = Forwarder(self.me, token, limits, self.metrics)
+        self.memory = Memory(limits.held_bytes)
+        self.large = LargeReads(limits.large_bytes, self.memory)
+        self.metrics.watch(lambda: self.memory.held)
+        self.forwarder = Forwarder(self.me, token, limits, self.metrics, self.memory)
         self._handles: dict[str, Handle] = {}
         self._scans = 0
 
@@ -75,9 +79,9 @@ class Context:
         """The store of a name. Raises UnknownStateStoreError."""
         found = self._handles.get(name)
         if found is None:
-            self.stores.definition(name)
+            definition = self.stores.definition(name)
             moving, count = self.limits.move_seconds, self.metrics.retries.inc
-            found = self._handles[name] = Handle(self.stores, name, self.pool, moving, count)
+            found = self._handles[name] = Handle(self.stores, name, self.pool, self.large, moving, definition, count)
         return found
 
     @contextmanager
@@ -166,6 +170,7 @@ class Context:
         """Close what was opened for the service; the stores close with their last reader."""
         await self.forwarder.close()
         self.pool.shutdown(wait=False, cancel_futures=True)
+        self.large.close()
 
 
 _NOT_KNOWN = "retry once the application's group is stable; or list the hosts: --hosts"

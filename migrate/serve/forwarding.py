@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any
+from contextlib import ExitStack
+from typing import Any, NamedTuple, NoReturn
 
 import httpx
 
 from migrate.queries.routing.hosts import HostInfo
+from migrate.serve.admission import Memory
 from migrate.serve.web.limits import Limits
 from migrate.serve.web.metrics import Metrics
 from migrate.serve.web.problems import Problem
-from migrate.serve.web.wire import Answer, Request
+from migrate.serve.web.wire import JSON, NDJSON, PROBLEM_JSON, Answer, Request
 
 FORWARDED = b"x-stateferry-forwarded"
 """Names the host that forwards a request."""
@@ -21,15 +24,50 @@ PARTITIONS = b"x-stateferry-partitions"
 _KEPT = (b"etag", b"cache-control", b"retry-after", b"x-stateferry-as-of")
 _NOT_ANSWERED = (421, 503)
 """Of a host that another one may stand in for."""
+_NO_ANSWER = (httpx.HTTPError, httpx.InvalidURL, TimeoutError)
+_LARGE = 256 << 10
+_OTHER = "another program's answer"
+_LATER = "retry with backoff, or read a standby: stale=true"
+_OTHER_PROGRAM = "see whether a service of this version listens at that address; the list of hosts names it"
+
+
+class Shape(NamedTuple):
+    """What the document of an answer has to be, so that another program's is never passed on."""
+
+    fields: dict[str, type | tuple[type, ...]]
+    records: tuple[str, ...] = ()
+    """What each of its `records` has to have."""
+
+
+RECORD = Shape({"key": object, "value": object})
+TIMES = Shape({"key": object, "records": list, "complete": bool}, ("key", "value"))
+PAGE = Shape({"records": list, "cursor": (str, type(None))}, ("key", "value"))
+_PROBLEM = Shape({"status": int, "title": str})
+_END = Shape({"end": bool, "records": int})
+
+
+class _ForeignAnswer(Exception):
+    """An answer that no service of ours gives."""
+
+
+class _Found(NamedTuple):
+    """A whole answer of a host."""
+
+    status: int
+    headers: httpx.Headers
+    body: bytes
 
 
 class Forwarder:
     """The connections of this host to the others: to each its own, so that one that hangs takes none from the rest."""
 
-    def __init__(self, me: HostInfo | None, token: str | None, limits: Limits, metrics: Metrics) -> None:
+    def __init__(
+        self, me: HostInfo | None, token: str | None, limits: Limits, metrics: Metrics, memory: Memory
+    ) -> None:
         self._metrics = metrics
         self._headers = {FORWARDED.decode(): str(me)} | ({"authorization": f"Bearer {token}"} if token else {})
         self._limits = limits
+        self._memory = memory
         self._clients: dict[HostInfo, httpx.AsyncClient] = {}
 
     async def close(self) -> None:
@@ -37,64 +75,103 @@ class Forwarder:
         for client in self._clients.values():
             await client.aclose()
 
-    async def ask(self, hosts: Sequence[HostInfo], request: Request, partitions: str | None = None) -> Answer:
+    async def ask(
+        self, hosts: Sequence[HostInfo], request: Request, shape: Shape, partitions: str | None = None
+    ) -> Answer:
         """The answer of the first host that gives one, each but the last soon; to a list, from just these partitions.
 
         Raises Problem where none does.
         """
         condition = request.header(b"if-none-match")
         headers = ({"if-none-match": condition} if condition else {}) | _expecting(partitions)
-        silent = []
+        silent, hint = [], _LATER
         for host in hosts:
             is_last = host == hosts[-1]
-            timeout = self._timeout(self._limits.forward_seconds if is_last else self._limits.standby_seconds)
+            seconds = self._limits.forward_seconds if is_last else self._limits.standby_seconds
             try:
-                found = await self._client(host).get(_url(host, request), headers=headers, timeout=timeout)
-            except httpx.HTTPError as error:
-                silent.append(f"{host} ({type(error).__name__})")
+                async with asyncio.timeout(self._limits.answer_seconds / 2):
+                    found = await self._whole(host, request, headers, shape, self._timeout(seconds))
+            except (*_NO_ANSWER, _ForeignAnswer) as error:
+                is_foreign = isinstance(error, _ForeignAnswer)
+                hint = _OTHER_PROGRAM if is_foreign else hint
+                silent.append(f"{host} ({error if is_foreign else type(error).__name__})")
                 self._metrics.forwarded.labels("no answer").inc()
                 continue
             self._metrics.forwarded.labels("answered").inc()
-            if found.status_code in (401, 403):
-                raise _refused(host, found.status_code, found.content)
-            if is_last or found.status_code not in _NOT_ANSWERED:
-                _check_made_of(partitions, host, found)
+            if found.status in (401, 403):
+                raise _refused(host, json.loads(found.body))
+            if is_last or found.status not in _NOT_ANSWERED:
+                _check_made_of(partitions, host, found.status, found.headers)
                 return _passed_on(found)
-            silent.append(f"{host} ({found.status_code})")
-        raise _silent(", ".join(silent))
+            silent.append(f"{host} ({found.status})")
+        raise _silent(", ".join(silent), hint)
 
     async def lines(self, host: HostInfo, request: Request, partitions: str) -> AsyncGenerator[tuple[bytes, int], None]:
         """The records of a host's scan of these partitions: (whole lines, 0) each time, and at last (b"", how many).
 
         Raises Problem where the host does not answer, has others active, or does not come to the end of its scan.
         """
-        held = b""  # up to one line, for the last one is no record
+        held, count = bytearray(), 0  # up to one line, for the last one is no record
         try:
             headers = _expecting(partitions)
             async with self._client(host).stream("GET", _url(host, request), headers=headers) as found:
                 if found.status_code != 200:
-                    raise _refused(host, found.status_code, await found.aread())
-                _check_made_of(partitions, host, found)
-                async for piece in found.aiter_bytes():
-                    held += piece
-                    end = held.rfind(b"\n", 0, held.rfind(b"\n")) + 1
-                    if end > 0:
-                        yield held[:end], 0
-                        held = held[end:]
-        except httpx.HTTPError as error:
+                    whole = await self._read(found)
+                    raise _refused(host, await _checked(whole.status, whole.headers, whole.body, _PROBLEM))
+                _check_kind(found.headers, NDJSON)
+                _check_made_of(partitions, host, 200, found.headers)
+                async for piece in self._pieces(found, held):
+                    if b"\n" in piece and (end := held.rfind(b"\n", 0, held.rfind(b"\n")) + 1):
+                        lines = bytes(held[:end])
+                        del held[:end]
+                        count += _count(lines)
+                        yield lines, 0
+            yield b"", _end(host, bytes(held), count)
+        except _NO_ANSWER as error:
             self._metrics.forwarded.labels("no answer").inc()
-            raise _silent(f"{host} ({type(error).__name__})") from error
+            raise _silent(f"{host} ({type(error).__name__})", _LATER) from error
+        except _ForeignAnswer as error:
+            self._metrics.forwarded.labels("no answer").inc()
+            raise _silent(f"{host} ({error})", _OTHER_PROGRAM) from error
         self._metrics.forwarded.labels("answered").inc()
-        last = _document(held)
-        if last.get("end") is not True:
-            raise _refused(host, 502, held)
-        yield b"", last["records"]
+
+    async def _whole(
+        self, host: HostInfo, request: Request, headers: dict[str, str], shape: Shape, timeout: httpx.Timeout
+    ) -> _Found:
+        """The answer of a host. Raises httpx.HTTPError, _ForeignAnswer, and Problem where there is no memory for it."""
+        async with self._client(host).stream("GET", _url(host, request), headers=headers, timeout=timeout) as response:
+            found = await self._read(response)
+        if found.status != 304 or "if-none-match" not in headers:
+            await _checked(found.status, found.headers, found.body, shape if found.status == 200 else _PROBLEM)
+        return found
+
+    async def _read(self, response: httpx.Response) -> _Found:
+        body = bytearray()
+        async for _ in self._pieces(response, body):
+            pass
+        return _Found(response.status_code, response.headers, bytes(body))
+
+    async def _pieces(self, response: httpx.Response, held: bytearray) -> AsyncGenerator[bytes, None]:
+        """Each piece of an answer as it is sent, for a host of ours compresses none; `held`: with those before it."""
+        if "content-encoding" in response.headers:
+            raise _ForeignAnswer(f"{_OTHER}: it is compressed")
+        most = self._limits.held_bytes // 2
+        with ExitStack() as counted:
+            async for piece in response.aiter_raw():
+                if not held:
+                    counted.close()
+                counted.enter_context(self._memory.holding(len(piece)))
+                held += piece
+                if len(held) > most:
+                    raise _ForeignAnswer(f"more than {most >> 20} MiB without an end")
+                yield piece
 
     def _client(self, host: HostInfo) -> httpx.AsyncClient:
         found = self._clients.get(host)
         if found is None:
             timeout = self._timeout(self._limits.forward_seconds)
-            found = httpx.AsyncClient(headers=self._headers, timeout=timeout, trust_env=False)
+            headers = self._headers | {"accept-encoding": "identity"}
+            found = httpx.AsyncClient(headers=headers, timeout=timeout, trust_env=False)
             self._clients[host] = found
         return found
 
@@ -106,39 +183,89 @@ def _expecting(partitions: str | None) -> dict[str, str]:
     return {} if partitions is None else {PARTITIONS.decode(): partitions}
 
 
-def _check_made_of(partitions: str | None, host: HostInfo, found: httpx.Response) -> None:
-    if partitions is not None and found.status_code == 200 and found.headers.get(PARTITIONS.decode()) != partitions:
+def _check_made_of(partitions: str | None, host: HostInfo, status: int, headers: httpx.Headers) -> None:
+    if partitions is not None and status == 200 and headers.get(PARTITIONS.decode()) != partitions:
         what = f"{host} does not confirm that its list is made of the partitions {partitions}"
         raise Problem(421, what, hint="run one version of Stateferry on all hosts")
 
 
-def _passed_on(found: httpx.Response) -> Answer:
-    kept = tuple((name, found.headers[name.decode()].encode()) for name in _KEPT if name.decode() in found.headers)
-    return Answer(found.content, found.status_code, found.headers.get("content-type", "").encode(), kept)
+def _check_kind(headers: httpx.Headers, kind: bytes) -> None:
+    found = headers.get("content-type", "no type")
+    if found != kind.decode():
+        raise _ForeignAnswer(f"{_OTHER}: it is of {found[:80]!r}")
 
 
-def _url(host: HostInfo, request: Request) -> str:
-    query = request.scope["query_string"]
-    return f"http://{host}{request.scope['raw_path'].decode()}" + (f"?{query.decode()}" if query else "")
+async def _checked(status: int, headers: httpx.Headers, body: bytes, shape: Shape) -> dict[str, Any]:
+    """The document of an answer; a large one is read in a thread. Raises _ForeignAnswer where it is none of ours."""
+    _check_kind(headers, PROBLEM_JSON if shape is _PROBLEM else JSON)
+    found = await asyncio.to_thread(_document, body, shape) if len(body) > _LARGE else _document(body, shape)
+    if shape is _PROBLEM and found["status"] != status:
+        raise _ForeignAnswer(f"{_OTHER}: it is of status {status}, and says {found['status']}")
+    return found
 
 
-def _silent(which: str) -> Problem:
-    return Problem(503, f"no answer from {which}", hint="retry with backoff, or read a standby: stale=true")
-
-
-def _refused(host: HostInfo, status: int, body: bytes) -> Problem:
-    said = _document(body)
-    problem = said.get("error") if isinstance(said.get("error"), dict) else said
-    assert isinstance(problem, dict)
-    found = problem.get("status", status)
-    what = f"{host}: {problem.get('detail', 'its scan broke off')}"
-    hint = "give all hosts the same STATEFERRY_TOKEN" if found in (401, 403) else ""
-    return Problem(found if found in (404, 409, 421, 503, 508) else 503, what, hint=hint)
-
-
-def _document(text: bytes) -> dict[str, Any]:
+def _document(text: bytes, shape: Shape) -> dict[str, Any]:
     try:
-        found = json.loads(text)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+        found = json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise _ForeignAnswer(f"{_OTHER}: it is no JSON") from error
+    each_has = dict.fromkeys(shape.records, object)
+    records = found.get("records", []) if each_has and isinstance(found, dict) else []
+    has_records = isinstance(records, list) and all(_has(each, each_has) for each in records)
+    if not (_has(found, shape.fields) and has_records):
+        raise _ForeignAnswer(f"{_OTHER}: its JSON is of another shape")
+    assert isinstance(found, dict)
+    return found
+
+
+def _has(found: object, fields: dict[str, Any]) -> bool:
+    """Whether a document has these fields."""
+    if not isinstance(found, dict):
+        return False
+    return all(name in found and isinstance(found[name], kind) for name, kind in fields.items())
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(text)
+
+
+def _count(lines: bytes) -> int:
+    """How many records whole lines are. Raises _ForeignAnswer for lines that are none."""
+    every = lines.split(b"\n")[:-1]
+    if not all(each.startswith(b'{"key":') and each.endswith(b"}") for each in every):
+        raise _ForeignAnswer(f"{_OTHER}: a line is no record")
+    return len(every)
+
+
+def _end(host: HostInfo, line: bytes, count: int) -> int:
+    """The number of records that the last line tells. Raises Problem where it is an error, or tells another number."""
+    problem = _document(line, Shape({})).get("error")
+    if isinstance(problem, dict) and _has(problem, _PROBLEM.fields):
+        raise _refused(host, problem)
+    last = _document(line, _END)
+    if last["end"] is not True or last["records"] != count:
+        raise _ForeignAnswer(f"its scan of {count} records ends as one of {last['records']}")
+    return count
+
+
+def _passed_on(found: _Found) -> Answer:
+    kept = tuple((name, found.headers[name.decode()].encode()) for name in _KEPT if name.decode() in found.headers)
+    return Answer(found.body, found.status, JSON if found.status < 400 else PROBLEM_JSON, kept)
+
+
+def _url(host: HostInfo, request: Request) -> httpx.URL:
+    """The same path and query at a host: made of parts, for a path that is put behind a name may change the name."""
+    path = request.scope["raw_path"].replace(b"/.", b"/%2E")  # httpx would leave out a key `..`
+    query = request.scope["query_string"]
+    return httpx.URL(scheme="http", host=host.host, port=host.port, raw_path=path + (b"?" + query if query else b""))
+
+
+def _silent(which: str, hint: str) -> Problem:
+    return Problem(503, f"no answer from {which}", hint=hint)
+
+
+def _refused(host: HostInfo, said: dict[str, Any]) -> Problem:
+    found = said["status"]
+    hint = "give all hosts the same STATEFERRY_TOKEN" if found in (401, 403) else ""
+    what = f"{host}: {said.get('detail', said['title'])}"
+    return Problem(found if found in (404, 409, 421, 503, 508) else 503, what, hint=hint)

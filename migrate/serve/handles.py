@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import threading
+import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, TypeVar
 
 from formats import Format
 from migrate.errors import StateStoreMigratedError, StoreClosedError, StoreNotReadyError
 from migrate.queries.definition import StoreDefinition
-from migrate.queries.open.partition import Opened, Partition
+from migrate.queries.open.partition import Entries, Opened, Partition
+from migrate.queries.open.pinned import PinnedPartition
 from migrate.queries.stores import QueryableStores
+from migrate.serve.admission import LargeReads
 from migrate.serve.records import type_of
 from migrate.serve.web.problems import Problem
+from migrate.stores.records import BatchSource
 
 T = TypeVar("T")
 _MOVING = (StateStoreMigratedError, StoreNotReadyError, StoreClosedError)
@@ -40,6 +43,8 @@ class Resolved:
     """The view of all partitions here, each of the type that its format is."""
     by_number: dict[int | None, Any]
     """The view of each partition."""
+    small: Resolved | None = None
+    """The same, of views that raise _LargeValue: for what is read on the event loop."""
 
     @property
     def format(self) -> Format:
@@ -94,6 +99,53 @@ class _Mixed:
             yield chain.from_iterable(found.enter_context(getattr(view, method)(*asked)) for view in self.views)
 
 
+class _LargeValue(Exception):
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
+@dataclass(frozen=True, slots=True)
+class _SmallEntries:
+    """Entries of which large values are not read."""
+
+    entries: Entries
+    most: int
+
+    def get(self, key: bytes) -> bytes | None:
+        value = self.entries.get(key)
+        if value is not None and len(value) > self.most:
+            raise _LargeValue(len(value))
+        return value
+
+    def scan(self, start: bytes | None, end: bytes | None, *, reverse: bool = False) -> BatchSource:
+        return self.entries.scan(start, end, reverse=reverse)
+
+    @property
+    def estimated_records(self) -> int:
+        return self.entries.estimated_records
+
+
+class _SmallPartition:
+    """A store partition as it is read on the event loop, which one large value would hold up."""
+
+    def __init__(self, partition: Partition, most: int) -> None:
+        self.id, self.number, self.check = partition.id, partition.number, partition.check
+        self._partition, self._most = partition, most
+        self._made: tuple[Opened, Opened] | None = None
+
+    def opened(self) -> Opened:
+        return self._small(self._partition.opened())
+
+    def recent(self) -> Opened:
+        return self._small(self._partition.recent())
+
+    def _small(self, opened: Opened) -> Opened:
+        if self._made is None or self._made[0] is not opened:
+            segments = tuple(replace(each, entries=_SmallEntries(each.entries, self._most)) for each in opened.segments)
+            self._made = opened, replace(opened, segments=segments)
+        return self._made[1]
+
+
 @dataclass
 class Handle:
     """One store of the service."""
@@ -101,36 +153,51 @@ class Handle:
     stores: QueryableStores
     name: str
     pool: ThreadPoolExecutor
+    large: LargeReads
     move_seconds: float
     """How long a query waits for a store that is being moved."""
+    definition: StoreDefinition
+    """How the store is read, or was when it was read last."""
     on_retry: Callable[[], None] = lambda: None
     _resolved: Resolved | None = None
     generation: int = 0
     """How often the store was replaced, as this service saw it."""
-    _changing: threading.Lock = field(default_factory=threading.Lock)
+    _opening: asyncio.Future[Resolved] | None = None
+    """Of all queries that wait for it. What they share changes on the event loop alone: no lock stops it."""
+    _next_look: float = 0.0
     _etags: dict[int | None, tuple[str, bytes]] = field(default_factory=dict)
 
-    @property
-    def definition(self) -> StoreDefinition:
-        """How the store is read, or was when it was read last. Raises UnknownStateStoreError."""
-        resolved = self._resolved
-        return self.stores.definition(self.name) if resolved is None else resolved.definition
-
     def resolve(self) -> Resolved:
-        """The store as it is now, opened where it is not open. Slow: of a thread."""
-        with self._changing:
-            if self._resolved is None:
-                definition = self.stores.definition(self.name)
-                found = sorted(self.stores.partitions(self.name), key=lambda each: (each.number or 0, each.id))
-                kinds = [type_of(each.opened().format) for each in found]
-                views = {
-                    each.number: kind.view(self.name, [each], definition)
-                    for each, kind in zip(found, kinds, strict=True)
-                }
-                kind, *others = {*kinds} or {type_of(definition.stored)}
-                whole = _Mixed([*views.values()]) if others else kind.view(self.name, found, definition)
-                self._resolved = Resolved(self.name, self.generation, definition, tuple(found), whole, views)
-            return self._resolved
+        """The store as it is now, opened. Slow: of a thread."""
+        definition = self.stores.definition(self.name)
+        found = sorted(self.stores.partitions(self.name), key=lambda each: (each.number or 0, each.id))
+        small = [_SmallPartition(each, self.large.size) for each in found]
+        return replace(self._viewed(definition, found), small=self._viewed(definition, small))
+
+    def _viewed(self, definition: StoreDefinition, found: Sequence[Partition]) -> Resolved:
+        kinds = [type_of(each.opened().format) for each in found]
+        views = {each.number: kind.view(self.name, [each], definition) for each, kind in zip(found, kinds, strict=True)}
+        kind, *others = {*kinds} or {type_of(definition.stored)}
+        whole = _Mixed([*views.values()]) if others else kind.view(self.name, [*found], definition)
+        return Resolved(self.name, self.generation, definition, tuple(found), whole, views)
+
+    async def _open(self) -> Resolved:
+        """The store as it is now, opened once for all who ask meanwhile."""
+        if self._resolved is None:
+            if self._opening is None:
+                self._opening = asyncio.get_running_loop().run_in_executor(self.pool, self.resolve)
+                self._opening.add_done_callback(self._opened)
+            return await asyncio.shield(self._opening)
+        return self._resolved
+
+    def _opened(self, opening: asyncio.Future[Resolved]) -> None:
+        self._opening = None
+        if not opening.cancelled() and opening.exception() is None:
+            self.use(opening.result())
+
+    def use(self, resolved: Resolved) -> None:
+        """Answer from this from now on."""
+        self._resolved, self.definition, self._next_look = resolved, resolved.definition, 0.0
 
     async def ask(self, read: Callable[[Resolved], T], *, is_quick: bool = False) -> T:
         """What `read` returns, in a thread unless it is quick; asked again while the store is being replaced.
@@ -141,11 +208,11 @@ class Handle:
         deadline: float | None = None
         while True:
             try:
-                resolved = self._resolved
-                if resolved is None:
-                    resolved = await loop.run_in_executor(self.pool, self.resolve)
+                resolved = self._resolved or await self._open()
                 try:
-                    return read(resolved) if is_quick else await loop.run_in_executor(self.pool, read, resolved)
+                    if is_quick:
+                        return await self._quickly(read, resolved)
+                    return await loop.run_in_executor(self.pool, read, resolved)
                 except (StateStoreMigratedError, StoreClosedError):
                     self.forget(resolved)
                     raise
@@ -157,12 +224,29 @@ class Handle:
                     raise
                 await asyncio.sleep(_PAUSE_SECONDS)
 
+    async def _quickly(self, read: Callable[[Resolved], T], resolved: Resolved) -> T:
+        """What `read` returns: at once, unless files have to be opened again or a value is large."""
+        small = resolved.small or resolved
+        try:
+            if self._is_due(resolved):
+                return await asyncio.get_running_loop().run_in_executor(self.pool, read, small)
+            return read(small)
+        except _LargeValue as value:
+            return await self.large.read(value.size, lambda: read(resolved))
+
+    def _is_due(self, resolved: Resolved) -> bool:
+        """Whether a read may look at the files again."""
+        now = time.monotonic()
+        if now >= self._next_look:
+            looks = [each.next_look for each in resolved.partitions if isinstance(each, PinnedPartition)]
+            self._next_look = min(looks, default=math.inf)
+        return now >= self._next_look
+
     def forget(self, resolved: Resolved) -> None:
         """Resolve the store again next time, since it was replaced."""
-        with self._changing:
-            if self._resolved is resolved:
-                self._resolved = None
-                self.generation += 1
+        if self._resolved is resolved:
+            self._resolved = None
+            self.generation += 1
 
     def etag(self, resolved: Resolved, partition: int | None) -> tuple[bytes, int | None]:
         """(the entity tag of answers from a partition, or from all, as they are now; the oldest `as_of_ms`)."""

@@ -117,6 +117,7 @@ def listening(
     with system_errors_explained(), ExitStack() as on_error:
         import uvicorn
 
+        from migrate.serve.admission import Admission
         from migrate.serve.service import Service
         from migrate.serve.web.connection import Connection
 
@@ -128,7 +129,7 @@ def listening(
         service = Service(stores, router=known, token=token, limits=granted, names=names, sides=sides, stale=stale)
         _open(service, is_alone=known is None)
         config = uvicorn.Config(
-            service,
+            Admission(service, granted, service.context.metrics),
             http=type("LimitedConnection", (Connection,), {"limits": granted}),
             loop="uvloop",
             ws="none",
@@ -153,7 +154,8 @@ def _open(service: Service, *, is_alone: bool) -> None:
         _ = stores.definition(name).stored
         try:
             with suppress(StoreNotReadyError, StateStoreMigratedError):
-                service.context.handle(name).resolve()
+                handle = service.context.handle(name)
+                handle.use(handle.resolve())
         except UnknownStateStoreError as error:
             if is_alone:
                 raise RefusedError(error.message, hint=error.hint) from error

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 
 from starlette.routing import Route
 from starlette.routing import Router as Routes
@@ -61,10 +62,12 @@ class Service:
         self.context = Context(stores, router, token, limits or Limits(), stale=stale)
         self._token = None if token is None else f"Bearer {token}".encode()
         self._names = None if names is None else frozenset(name.encode() for name in names)
+        self._sides = sides
         keys, compare = Keys(self.context), Compare(self.context, sides)
         self._record = self._endpoint("keys", keys.record)
         self._nothing = self._endpoint("none", _no_such_path)
         endpoints: dict[str, tuple[str, Handler]] = {
+            "/": ("none", self._first_page),
             "/stores": ("stores", self._stores),
             "/stores/{store}": ("store", self._store),
             "/stores/{store}/windows/{key:path}": ("windows", keys.windows),
@@ -113,17 +116,28 @@ class Service:
     def _endpoint(self, name: str, handler: Handler) -> ASGIApp:
         async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
             began = time.perf_counter()
-            status = 200
-            try:
-                answer = await handler(Request(scope, receive))
-            except Exception as error:  # noqa: BLE001 - each has its status
-                answer = refusal(problem_of(error))
-            if isinstance(answer, Answer):
-                status = answer.status
-            await answer(scope, receive, send)
+            status, seconds = 200, self.context.limits.answer_seconds
+            with ExitStack() as held:
+                try:
+                    async with asyncio.timeout(seconds):
+                        answer = await handler(Request(scope, receive))
+                    if isinstance(answer, Answer):
+                        held.enter_context(self.context.memory.holding(len(answer.body)))
+                except Exception as error:  # noqa: BLE001 - each has its status
+                    answer = refusal(problem_of(_too_long(seconds) if isinstance(error, TimeoutError) else error))
+                if isinstance(answer, Answer):
+                    status = answer.status
+                    with suppress(TimeoutError):  # the connection is closed before the answer's end
+                        async with asyncio.timeout(seconds):
+                            await answer(scope, receive, send)
+                else:
+                    await answer(scope, receive, send)
             self.context.metrics.answered(name, status, time.perf_counter() - began)
 
         return _Endpoint(endpoint)
+
+    async def _first_page(self, _request: Request) -> Answer:
+        return Answer(b"", 307, headers=((b"location", b"docs" if self._sides is None else b"compare"),))
 
     async def _stores(self, request: Request) -> Answer:
         request.parameters(())
@@ -170,6 +184,10 @@ class _Endpoint:
 
 async def _no_such_path(request: Request) -> Answer:
     raise Problem(404, f"there is no {request.scope['path'][:200]!r} here", hint="see /docs")
+
+
+def _too_long(seconds: float) -> Problem:
+    return Problem(503, f"to make the answer takes longer than {seconds:g} s", hint="ask for less at a time")
 
 
 def _without_port(host: bytes) -> bytes:

@@ -184,4 +184,20 @@ QUERIES: tuple[Mutant, ...] = (
         new="not shown",
         tests=("test_without_the_token_nothing_is_told",),
     ),
+    Mutant(
+        name="any-target-is-forwarded",
+        claim="I13",
+        definition="Admission._problem",
+        old='if not scope["raw_path"].startswith(b"/"):',
+        new="if False:",
+        tests=("test_no_request_leads_to_another_host",),
+    ),
+    Mutant(
+        name="any-json-is-an-answer",
+        claim="I13",
+        definition="_document",
+        old="if not (_has(found, shape.fields) and has_records):",
+        new="if not has_records:",
+        tests=("test_what_another_program_answers_is_a_503_that_says_so[no-value]",),
+    ),
 )

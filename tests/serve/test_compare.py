@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import base64
+import html
+import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -20,7 +23,7 @@ from migrate.queries.stores import QueryableStores
 from migrate.serve.docs.openapi import openapi
 from migrate.serve.web.limits import Limits
 from tests.serve.services import Asked, make_orders, orders_of, serving
-from tests.shared.totals import totals_spec
+from tests.shared.totals import totals_records, totals_spec
 
 
 @pytest.fixture
@@ -66,7 +69,8 @@ def test_the_answer_has_what_the_document_says(spec: Spec, asked: Asked) -> None
         ("/compare/orders/key-007?window=7", 400, "a store of kafka-streams.key-value has no windows"),
         ("/compare/orders/key-007?window=x", 400, "the window 'x' is not START or START,END"),
         ("/compare/orders/%?encoding=base64", 400, "'%' is not a key of this store: not base64"),
-        ("/compare/orders/a?encoding=hex", 400, "encoding='hex' is not known"),
+        ("/compare/orders/a?encoding=utf", 400, "encoding='utf' is not known"),
+        ("/compare/orders/a?encoding=hex", 400, "'a' is not a key of this store: not hex digits"),
         ("/compare/orders/a?stale=true", 400, "there is no parameter 'stale' here"),
         ("/compare/orders/%ff", 400, "the path is not UTF-8 text"),
         ("/compare/orders", 404, "there is no '/compare/orders' here"),
@@ -79,7 +83,7 @@ def test_mistakes_have_a_status_and_a_sentence(asked: Asked, path: str, status: 
 def test_the_page_shows_a_key_or_the_records_from_it_on(spec: Spec, asked: Asked) -> None:
     run(spec)
     form = asked.get("/compare")
-    assert (form.status_code, form.text.count("<form"), form.text.count('class="record"')) == (200, 1, 0)
+    assert (form.status_code, form.text.count("<form"), form.text.count('class="record"')) == (200, 1, 25)
     one = asked.get("/compare?key=key-007").text
     assert one.count('class="record"') == 1
     assert "14" in one
@@ -88,6 +92,33 @@ def test_the_page_shows_a_key_or_the_records_from_it_on(spec: Spec, asked: Asked
     assert "25 records: 25 equal; there are more." in some
     assert asked.get("/compare?key=&from=here").text.count('class="record"') == 25
     assert "Neither store has such a record" in asked.get("/compare?key=none").text
+
+
+@pytest.mark.parametrize("start", ["", "?key=key-010&from=here"])
+def test_the_pages_that_follow_have_each_record_once(spec: Spec, asked: Asked, start: str) -> None:
+    """Of one store partition after the other, each from the same key on."""
+    run(spec)
+    key = start[5:12].encode()
+    expected = [each.decode() for number in (0, 1) for each in sorted(totals_records(number)) if each >= key]
+    headings: list[str] = []
+    query: str | None = start
+    while query is not None:
+        page = asked.get(f"/compare{query}").text
+        headings += re.findall(r"<h2><bdi>&#34;(.*)&#34;</bdi>", page)
+        link = re.search(r'<a href="(\?[^"]*)">Next records</a>', page)
+        query = None if link is None else html.unescape(link[1])
+    assert headings == expected
+    assert len(headings) > 75
+
+
+def test_a_place_that_is_none_is_refused(asked: Asked) -> None:
+    for at in ("0_7/orders:00", "0_0/orders:0", "x"):
+        assert asked.get(f"/compare?from=here&at={quote(at)}").status_code == 400
+
+
+def test_the_first_page_leads_to_the_records(asked: Asked) -> None:
+    assert (asked.get("/").status_code, asked.get("/").headers["location"]) == (307, "compare")
+    assert asked.client.get(asked.url, follow_redirects=True).text.count('class="record"') == 25
 
 
 @pytest.mark.parametrize(
@@ -118,6 +149,7 @@ def test_a_service_of_a_directory_has_nothing_to_compare(tmp_path: Path) -> None
     with serving(orders_of(make_orders(tmp_path / "app"))) as asked:
         for path in ("/compare", "/compare/orders/order-007"):
             assert asked.problem(path, 404).startswith("there is no migration to compare")
+        assert asked.get("/").headers["location"] == "docs"
 
 
 class _Slow(SideBySideStores):
@@ -126,10 +158,10 @@ class _Slow(SideBySideStores):
     asked = threading.Event()
     end = threading.Event()
 
-    def first(self, store: str | None, start: str | None = None, limit: int = 50) -> GetReport:
+    def first(self, *asked: Any, **more: Any) -> GetReport:  # noqa: ANN401
         self.asked.set()
         assert self.end.wait(20)
-        return super().first(store, start, limit)
+        return super().first(*asked, **more)
 
 
 def test_comparing_counts_as_a_scan_and_point_queries_go_on(spec: Spec) -> None:

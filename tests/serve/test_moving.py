@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from migrate.queries.open.partition import Partition
+from migrate.queries.stores import QueryableStores
 from migrate.stores.exchange import exchange
-from tests.serve.services import ORDERS, Asked, make_orders, orders_of, serving
+from tests.serve.services import ORDERS, Asked, make_orders, orders_of, serving, text_definition
 
 KEY = "/stores/orders/keys/order-007"
 NEW = {key: f"new {value}" for key, value in ORDERS.items()}
@@ -125,3 +129,41 @@ def test_two_exchanges_leave_no_file_of_the_service_open_for_long(folder: Path, 
     targets = [link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
     held = [each for each in targets if str(folder / "other") in str(each) and each.suffix == ".sst"]
     assert held == []
+
+
+class _SlowlyOpened(QueryableStores):
+    """Opens a store again only once it may."""
+
+    may_open = threading.Event()
+    opening = 0
+
+    def partitions(self, name: str) -> list[Partition]:
+        self.opening += 1
+        assert self.may_open.wait(60)
+        return super().partitions(name)
+
+
+def test_others_are_answered_while_a_store_is_opened_again(folder: Path) -> None:
+    """Also where a second request meets the switch while the first one opens the store."""
+    stores = _SlowlyOpened.of_directory(folder / "app", {"orders": text_definition(), "others": text_definition()})
+    shutil.copytree(folder / "app" / STORE, folder / "app" / STORE.parent / "others")
+    assert isinstance(stores, _SlowlyOpened)
+    stores.may_open.set()
+    with serving(stores) as asked, ThreadPoolExecutor(40) as pool:
+        limit = "/stores/orders/range?limit=300"
+        stores.may_open.clear()
+        for _ in range(3):
+            opened = stores.opening
+            begun = [pool.submit(asked.get, limit if number % 2 else KEY) for number in range(40)]
+            _exchange(folder)
+            begun += [pool.submit(asked.get, KEY) for _ in range(20)]
+            while stores.opening == opened:
+                time.sleep(0.005)
+            for _ in range(10):
+                assert asked.found("/stores/others/keys/order-007")["value"] == "value 7"
+                assert asked.found("/health") == {"status": "ok"}
+            stores.may_open.set()
+            assert {each.result().status_code for each in begun} <= {200, 503}  # too many pages at one time
+            assert stores.opening == opened + 1
+            stores.may_open.clear()
+        stores.may_open.set()

@@ -64,7 +64,7 @@ class PinnedPartition:
     def opened(self) -> Opened:
         """The store partition as its files were `refresh` seconds ago or later."""
         self.check()
-        if time.monotonic() >= self._next_look and self._renewing.acquire(blocking=self._is_outdated):
+        if time.monotonic() >= self.next_look and self._renewing.acquire(blocking=self._is_outdated):
             try:
                 self._look()
                 self._is_outdated = False
@@ -77,7 +77,7 @@ class PinnedPartition:
 
     def recent(self) -> Opened:
         """The same, of which `check` is still to say whether it was replaced."""
-        return self.opened() if time.monotonic() >= self._next_look else self._held.opened
+        return self.opened() if time.monotonic() >= self.next_look else self._held.opened
 
     def check(self) -> None:
         """Raise StateStoreMigratedError where another store took its place, StoreNotReadyError where none is there."""
@@ -146,7 +146,7 @@ class PinnedPartition:
 
     def _plan_next_look(self, seconds: float) -> None:
         pause = max(self._refresh, _OPENING_SHARE * seconds) if self._refresh else 0
-        self._next_look = time.monotonic() + pause
+        self.next_look: float = time.monotonic() + pause
 
     def _open(self, known: tuple[OpenDatabase, ...]) -> _Held:
         started = time.monotonic()

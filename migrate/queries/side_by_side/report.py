@@ -87,5 +87,7 @@ class GetReport(_OfRecords, Report):
     records: tuple[SideBySide, ...]
     is_complete: bool = True
     """Whether there are no more records than these."""
+    next_place: str = ""
+    """Where the next record is, as `SideBySideStores.first` takes it."""
     leaves_out: tuple[str, ...] = ()
     """Fields of the converted record that are not compared, since a run takes them from the changelog."""

@@ -44,6 +44,10 @@ _MOVING_SECONDS = 2.0
 """How long a store is waited for that is being moved."""
 
 
+_Found = tuple[bytes, SideBySide]
+"""With its old stored key."""
+
+
 @dataclass(frozen=True)
 class SideBySideStores:
     """Both stores of a migration. Safe to share between threads; files close with the last reader."""
@@ -76,13 +80,22 @@ class SideBySideStores:
         old = QueryableStores.of_migration(self.spec, side="old", stale=True)
         return old, QueryableStores.of_migration(self.spec, side="new", stale=True)
 
-    def get(self, store: str | None, key: str, window: Window | None = None, *, is_base64: bool = False) -> GetReport:
+    def get(
+        self,
+        store: str | None,
+        key: str,
+        window: Window | None = None,
+        *,
+        is_base64: bool = False,
+        encoding: str | None = None,
+    ) -> GetReport:
         """The records of one key; in a windowed store those of all its windows, up to MOST_RECORDS.
 
         Args:
             store: its old or its new name; None: the only one of the spec.
             key: the key's text as its serde writes it; of bytes: text in UTF-8, or 0x and hex digits.
             is_base64: `key` is the serialized key in base64.
+            encoding: how `key` is written otherwise: one of ENCODINGS.
             window: one window or session alone.
 
         Raises:
@@ -92,25 +105,30 @@ class SideBySideStores:
         source = self.conversion.source
         if window is not None:
             _check_window(source, window)
-        payload = self._payload(key, is_base64=is_base64)
+        payload = self._payload(key, "base64" if is_base64 else encoding)
         return self._report(store, lambda pair: self._of_key(pair, payload, window), MOST_RECORDS)
 
-    def first(self, store: str | None, start: str | None = None, limit: int = 50) -> GetReport:
+    def first(self, store: str | None, start: str | None = None, limit: int = 50, *, place: str = "") -> GetReport:
         """The first records from a key on, in the order of its bytes, of one store partition after the other.
 
-        Raises SpecError, UnknownStateStoreError, as `get`.
+        `place`: the `next_place` of the report before. Raises SpecError, UnknownStateStoreError, as `get`.
         """
-        payload = b"" if start is None else self._payload(start, is_base64=False)
+        payload = b"" if start is None else self._payload(start)
         source = self.conversion.source  # of a versioned store, the latest values
         at = payload if source.is_segmented else _stored_key(source, payload, None)
-        return self._report(store, lambda pair: self._first(pair, at, limit), limit)
+        where, key = _parsed(place)
 
-    def _payload(self, key: str, *, is_base64: bool) -> bytes:
+        def find(pair: Pair) -> Iterator[_Found]:
+            return self._first(pair, key if pair.id == where else at, limit)
+
+        return self._report(store, find, limit, where)
+
+    def _payload(self, key: str, encoding: str | None = None) -> bytes:
         serde = self.conversion.source.key_serde
         try:
-            if serde == BYTES and not is_base64:
+            if serde == BYTES and encoding is None:
                 return bytes.fromhex(key[2:]) if _HEX.fullmatch(key) else key.encode()
-            return serde.encode(key_of(serde, key, is_base64=is_base64))
+            return serde.encode(key_of(serde, key, encoding))
         except EntryError as error:
             raise SpecError(
                 f"{key[:60]!r} is not a key of this store: {error}",
@@ -127,10 +145,12 @@ class SideBySideStores:
             raise SpecError(f"the spec has several stores: {', '.join(names)}", hint="name one: --store")
         return found[0]
 
-    def _report(self, store: str | None, find: Callable[[Pair], Iterator[SideBySide]], limit: int) -> GetReport:
+    def _report(
+        self, store: str | None, find: Callable[[Pair], Iterator[_Found]], limit: int, where: str = ""
+    ) -> GetReport:
         name = self._name(store)
-        records, is_complete = with_retries(
-            lambda: self._found(name, find, limit), on_migrated=lambda: None, timeout=_MOVING_SECONDS
+        records, following = with_retries(
+            lambda: self._found(name, find, limit, where), on_migrated=lambda: None, timeout=_MOVING_SECONDS
         )
         return GetReport(
             store=name,
@@ -139,27 +159,32 @@ class SideBySideStores:
             new_format=self.conversion.target.id,
             state=read_standing(self.spec.home).state,
             records=tuple(records),
-            is_complete=is_complete,
+            is_complete=not following,
+            next_place=following,
             leaves_out=self._leaves_out,
         )
 
     def _found(
-        self, name: str, find: Callable[[Pair], Iterator[SideBySide]], limit: int
-    ) -> tuple[list[SideBySide], bool]:
-        """(the records, whether these are all)."""
+        self, name: str, find: Callable[[Pair], Iterator[_Found]], limit: int, where: str
+    ) -> tuple[list[SideBySide], str]:
+        """(the records from a store partition on, where the next one is; empty: these are all)."""
         records: list[SideBySide] = []
         count = size = 0
-        for pair in self._pairs(name):
-            for each in find(pair):
+        pairs = self._pairs(name)
+        ids = [pair.id for pair in pairs]
+        if where and where not in ids:
+            raise SpecError(f"there is no store partition {where[:60]!r} here", hint="begin with the first records")
+        for pair in pairs[ids.index(where) if where else 0 :]:
+            for key, each in find(pair):
                 if each.verdict != "nowhere":
                     if count == limit or size > _MOST_BYTES:
                         pair.check()
-                        return records, False
+                        return records, f"{pair.id}:{key.hex()}"
                     count += 1
                     size += sum(side.value_bytes.size for side in (each.old, each.new) if side is not None)
                 records.append(each)
             pair.check()
-        return records, True
+        return records, ""
 
     @property
     def _leaves_out(self) -> tuple[str, ...]:
@@ -206,15 +231,15 @@ class SideBySideStores:
                 raise StoreNotReadyError(error.message, hint=error.hint) from error
             raise
 
-    def _of_key(self, pair: Pair, payload: bytes, window: Window | None) -> Iterator[SideBySide]:
+    def _of_key(self, pair: Pair, payload: bytes, window: Window | None) -> Iterator[_Found]:
         source = self.conversion.source
         if source.is_segmented and window is None:
             yield from self._windows(pair, payload)
             return
         old_key = _stored_key(source, payload, window)
-        yield self._compared(pair, old_key, pair.old_value(old_key))
+        yield old_key, self._compared(pair, old_key, pair.old_value(old_key))
 
-    def _windows(self, pair: Pair, payload: bytes) -> Iterator[SideBySide]:
+    def _windows(self, pair: Pair, payload: bytes) -> Iterator[_Found]:
         """Each window or session of a key that either store has, in the order of stored keys."""
         source = self.conversion.source
 
@@ -228,9 +253,9 @@ class SideBySideStores:
         new = (key for key, _ in pair.scan_new(new_payload, after_prefix(new_payload)))
         extra = {self._old_key(key) for key in new if self.conversion.target.key_schema.unpack(key)[0] == new_payload}
         for old_key in sorted(old.keys() | {key for key in extra if end is None or key <= end}):
-            yield self._compared(pair, old_key, old.get(old_key))
+            yield old_key, self._compared(pair, old_key, old.get(old_key))
 
-    def _first(self, pair: Pair, start: bytes, limit: int) -> Iterator[SideBySide]:
+    def _first(self, pair: Pair, start: bytes, limit: int) -> Iterator[_Found]:
         """The first records from a stored key on; those that only the new store has stand where its keys are."""
         old = dict(islice(pair.scan_old(start, None), limit + 1))
         end = max(old) if len(old) > limit else None
@@ -239,7 +264,7 @@ class SideBySideStores:
             new = islice(pair.scan_new(start, None), limit + 1)
             extra = {key for key, _ in new if end is None or key <= end}
         for key in sorted(old.keys() | extra):
-            yield self._compared(pair, key, old.get(key))
+            yield key, self._compared(pair, key, old.get(key))
 
     @property
     def _keeps_keys(self) -> bool:
@@ -306,6 +331,15 @@ class SideBySideStores:
         with open_times(pair.times) as run:
             times = None if run is None else TimesColumn(run, self.conversion.default_timestamp_ms)([key])
             return unpacked_times(times, 1)[0]
+
+
+def _parsed(place: str) -> tuple[str, bytes]:
+    """(store partition, stored key) of a `next_place`. Raises SpecError."""
+    where, _, key = place.rpartition(":")
+    try:
+        return where, bytes.fromhex(key)
+    except ValueError as error:
+        raise SpecError(f"{place[:60]!r} is no place in a store", hint="begin with the first records") from error
 
 
 def stated_window(text: str | None) -> Window | None:

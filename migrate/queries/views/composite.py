@@ -24,6 +24,7 @@ Search = Callable[[Opened], Iterator[T]]
 KeyDecoder = Callable[[bytes, bytes, bytes], Any]
 """From a serialized key, and the stored key and value that it is of, to the key."""
 _FIRST_PULL, _LAST_PULL = 16, 256
+_MOST_BYTES = 1 << 20
 _MOST = (1 << 63) - 1
 _NO_HEADERS = Headers()
 
@@ -77,24 +78,37 @@ class Composite:
 
     def _iterate(self, ask: Callable[[Part], Search[T]]) -> QueryIterator[T]:
         """What is found in each store partition, one after the other; `ask` is called at once, and serializes keys."""
-        searches = [(each, ask(each)) for each in self._parts]
+        metered = [(each, _Meter(each.decode)) for each in self._parts]
+        searches = [(each, meter, ask(each._replace(decode=meter))) for each, meter in metered]
         for each in self._parts:
             each.partition.check()
         return QueryIterator(_walk(searches), self.name)
 
 
-def _walk(searches: list[tuple[Part, Search[T]]]) -> Generator[T]:
-    for part, search in searches:
-        yield from _checked(part, search)
+class _Meter:
+    """A decoder that tells how many bytes of values it has decoded: results between two checks are held."""
+
+    def __init__(self, decode: Decoder) -> None:
+        self._decode = decode
+        self.size = 0
+
+    def __call__(self, key: bytes, value: bytes) -> Any:  # noqa: ANN401 - as a decoder
+        self.size += len(value)
+        return self._decode(key, value)
 
 
-def _checked(part: Part, search: Search[T]) -> Generator[T]:
+def _walk(searches: list[tuple[Part, _Meter, Search[T]]]) -> Generator[T]:
+    for part, meter, search in searches:
+        yield from _checked(part, meter, search)
+
+
+def _checked(part: Part, meter: _Meter, search: Search[T]) -> Generator[T]:
     """What is found in one store partition; nothing more once it was replaced."""
     found = search(part.partition.opened())
     limit = _FIRST_PULL
     try:
         while True:
-            batch, error = _some(found, limit)
+            batch, error = _some(found, limit, meter)
             part.partition.check()
             yield from batch
             if error is not None:
@@ -107,12 +121,15 @@ def _checked(part: Part, search: Search[T]) -> Generator[T]:
             found.close()
 
 
-def _some(found: Iterator[T], limit: int) -> tuple[list[T], MigrationError | None]:
+def _some(found: Iterator[T], limit: int, meter: _Meter) -> tuple[list[T], MigrationError | None]:
     """The next results, and the error that came after them."""
     batch: list[T] = []
+    most = meter.size + _MOST_BYTES
     try:
         for _, each in zip(range(limit), found, strict=False):
             batch.append(each)
+            if meter.size > most:
+                break
     except MigrationError as error:
         return batch, error
     return batch, None

@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from formats.serde import BYTES
 from migrate.errors import SpecError
 from migrate.queries.json_values import json_bytes
 from migrate.queries.side_by_side.report import GetReport
 from migrate.queries.side_by_side.stores import SideBySideStores, stated_window
+from migrate.serve.answers.keys import encoding_of
 from migrate.serve.context import Context
 from migrate.serve.web.problems import Problem, problem_of
 from migrate.serve.web.wire import Answer, Request, refusal
@@ -39,12 +41,10 @@ class Compare:
         sides = self._required()
         store, key = request.part(2), request.part(3, last=3)
         given = request.parameters(("window", "encoding"))
-        if given.get("encoding", "base64") != "base64":
-            raise Problem(400, f"encoding={given['encoding'][:40]!r} is not known", hint="leave it out, or give base64")
-        is_base64 = "encoding" in given or sides.key_serde == BYTES
+        encoding = encoding_of(given) or ("base64url" if sides.key_serde == BYTES else None)
 
         def read() -> GetReport:
-            return sides.get(store, key, stated_window(given.get("window")), is_base64=is_base64)
+            return sides.get(store, key, stated_window(given.get("window")), encoding=encoding)
 
         report = await self._read(sides, read)
         return Answer(json_bytes(report.model_dump()), headers=((b"cache-control", b"no-store"),))
@@ -55,12 +55,12 @@ class Compare:
         given: dict[str, str] = {}
         report, problem = None, None
         try:
-            given = request.parameters(("store", "key", "window", "from"))
-            if "key" in given:
-                report = await self._read(sides, lambda: _asked(sides, given))
+            given = request.parameters(("store", "key", "window", "from", "at"))
+            report = await self._read(sides, lambda: _asked(sides, given))
         except Exception as error:  # noqa: BLE001 - each has its sentence
             problem = problem_of(error)
-        text = get_page(_form(sides, given), report, "" if problem is None else problem.sentence)
+        form = _form(sides, given, "" if report is None else report.next_place)
+        text = get_page(form, report, "" if problem is None else problem.sentence)
         plain = Answer(b"") if problem is None else refusal(problem)
         headers = (*_HEADERS, *(each for each in plain.headers if each[0] != b"cache-control"))
         return Answer(text.encode(), plain.status, b"text/html; charset=utf-8", headers)
@@ -86,21 +86,23 @@ _SPEC = "stateferry serve SPEC"
 
 def _asked(sides: SideBySideStores, given: dict[str, str]) -> GetReport:
     """What the form asks for. Raises the errors of SideBySideStores."""
-    store, key = given.get("store", sides.names[0]), given["key"]
-    if "from" in given:
-        return sides.first(store, key or None, _ROWS)
+    store, key = given.get("store", sides.names[0]), given.get("key", "")
+    if "from" in given or "key" not in given:
+        return sides.first(store, key or None, _ROWS, place=given.get("at", ""))
     if not key:
         raise SpecError("there is no key in the form", hint="without one, ask for the records from here on")
     return sides.get(store, key, stated_window(given.get("window") or None))
 
 
-def _form(sides: SideBySideStores, given: dict[str, str]) -> GetForm:
-    store = given.get("store")
+def _form(sides: SideBySideStores, given: dict[str, str], next_place: str) -> GetForm:
+    store = given["store"] if given.get("store") in sides.names else sides.names[0]
+    following = {"store": store, "key": given.get("key", ""), "from": "here", "at": next_place}
     return GetForm(
-        store=store if store in sides.names else sides.names[0],
+        store=store,
         stores=sides.names,
         key=given.get("key", ""),
         key_hint=_HINTS.get(sides.key_serde.name, "a number"),
         window=given.get("window", ""),
         has_windows=sides.spec.source_format.is_segmented,
+        next_page=f"?{urlencode(following)}" if next_place and ("from" in given or "key" not in given) else "",
     )

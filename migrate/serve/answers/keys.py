@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from formats.errors import EntryError
 from migrate.queries.definition import StoreDefinition
-from migrate.queries.json_values import as_json, json_bytes, key_of, shown_problem
+from migrate.queries.json_values import ENCODINGS, as_json, how_read, json_bytes, key_of, shown_problem
 from migrate.queries.routing.hosts import HostInfo
 from migrate.queries.views.segments import MAX_TIME
 from migrate.serve import records
 from migrate.serve.context import Context
+from migrate.serve.forwarding import RECORD, TIMES
 from migrate.serve.handles import Handle, Resolved
 from migrate.serve.web.problems import Problem
 from migrate.serve.web.wire import Answer, Header, Request, flag, whole_number
@@ -46,6 +47,13 @@ class _Asked:
             else read_key(resolved.definition, self.text, self.given)
         )
 
+    def none(self, resolved: Resolved) -> Problem:
+        """That there is no record of the key."""
+        serde, encoding = resolved.definition.key, self.given.get("encoding")
+        what = f"the store {resolved.name!r} has no record of this key, which was read as {how_read(serde, encoding)}"
+        is_bytes = serde.name == "bytes" and encoding is None
+        return Problem(404, what, hint="if it is text, ask with ?encoding=text" if is_bytes else "")
+
 
 @dataclass(frozen=True, slots=True)
 class Keys:
@@ -57,7 +65,7 @@ class Keys:
         """`/stores/{store}/keys/{key}`."""
         asked = self._asked(request, "as_of")
         if asked.elsewhere:
-            return await self.context.forwarder.ask(asked.elsewhere, request)
+            return await self.context.forwarder.ask(asked.elsewhere, request, RECORD)
         as_of = whole_number(asked.given, "as_of", -1, largest=MAX_TIME)
         condition = request.header(b"if-none-match")
 
@@ -69,7 +77,7 @@ class Keys:
                 return Answer(b"", 304, headers=((b"etag", etag), *age))
             found = records.record_of(resolved.format, view, asked.key(resolved), None if as_of < 0 else as_of)
             if found is None:
-                raise Problem(404, f"the store {resolved.name!r} has no record of this key")
+                raise asked.none(resolved)
             return Answer(json_bytes(found), headers=((b"etag", etag), (b"cache-control", b"no-cache"), *age))
 
         return await asked.handle.ask(read, is_quick=True)
@@ -85,7 +93,7 @@ class Keys:
     async def _several(self, request: Request, read: records.ReadTimes) -> Answer:
         asked = self._asked(request, "from", "to", "limit")
         if asked.elsewhere:
-            return await self.context.forwarder.ask(asked.elsewhere, request)
+            return await self.context.forwarder.ask(asked.elsewhere, request, TIMES)
         start = whole_number(asked.given, "from", 0, largest=MAX_TIME)
         end = whole_number(asked.given, "to", MAX_TIME, largest=MAX_TIME)
         rows = self.context.limits.rows
@@ -96,9 +104,17 @@ class Keys:
             _, written_at = asked.handle.etag(resolved, asked.partition)
             as_of = self._as_of(asked, resolved, written_at)
             key = asked.key(resolved)
-            found = list(islice(read(resolved.definition, view, key, start, end), limit + 1))
-            body = {"key": as_json(key), "records": found[:limit], "complete": len(found) <= limit}
-            return Answer(json_bytes(body), headers=as_of)
+            found: list[bytes] = []
+            left = self.context.limits.answer_bytes
+            with closing(read(resolved.definition, view, key, start, end)) as every:
+                for record in every:
+                    if len(found) >= limit or left <= 0:
+                        break
+                    found.append(json_bytes(record))
+                    left -= len(found[-1])
+                else:
+                    return _times(key, found, as_of, is_complete=True)
+            return _times(key, found, as_of, is_complete=False)
 
         with self.context.scanning():
             return await asked.handle.ask(answer)
@@ -139,18 +155,30 @@ class Keys:
         return self.context.as_of(resolved, found, is_stale=asked.is_stale)
 
 
+def _times(key: object, records: list[bytes], headers: tuple[Header, ...], *, is_complete: bool) -> Answer:
+    head = b'{"key":' + json_bytes(as_json(key)) + b',"records":['
+    return Answer(head + b",".join(records) + b'],"complete":' + json_bytes(is_complete) + b"}", headers=headers)
+
+
 def read_key(definition: StoreDefinition, text: str, given: dict[str, str]) -> Any:  # noqa: ANN401 - its serde's type
     """The key that a text stands for, in the encoding that is given. Raises Problem."""
-    encoding = given.get("encoding")
-    if encoding not in (None, "base64"):
-        raise Problem(400, f"encoding={encoding[:40]!r} is not known", hint="leave it out, or give base64")
+    encoding = encoding_of(given)
     serde = definition.key
     try:
-        return key_of(serde, text, is_base64=encoding is not None)
+        return key_of(serde, text, encoding)
     except EntryError as error:
         raise Problem(
             400, shown_problem(error, text), hint=f"its serde is {serde.name}: /docs", error="EntryError"
         ) from error
+
+
+def encoding_of(given: dict[str, str]) -> str | None:
+    """How keys are written; None: as their serde says. Raises Problem."""
+    encoding = given.get("encoding")
+    if encoding is not None and encoding not in ENCODINGS:
+        hint = f"leave it out, or give one of {', '.join(ENCODINGS)}"
+        raise Problem(400, f"encoding={encoding[:40]!r} is not known", hint=hint)
+    return encoding
 
 
 def _names(condition: str, etag: bytes) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import Iterator
@@ -17,8 +18,9 @@ from migrate.queries.json_values import as_json, json_bytes
 from migrate.queries.open.partition import Opened, Partition
 from migrate.queries.routing.hosts import HostInfo
 from migrate.queries.views.composite import decoded
-from migrate.serve.answers.keys import read_key
+from migrate.serve.answers.keys import encoding_of, read_key
 from migrate.serve.context import Context, Placed
+from migrate.serve.forwarding import PAGE
 from migrate.serve.handles import Resolved
 from migrate.serve.records import check_kind, records_in, type_of
 from migrate.serve.web.wire import Answer, Header, Request, flag, whole_number
@@ -41,6 +43,7 @@ class _Place(NamedTuple):
 async def page(context: Context, request: Request) -> Answer:
     """One page: `records`, and the `cursor` of the next page, null at the end."""
     store, given = request.part(2), request.parameters(_NAMES)
+    encoding_of(given)
     handle = context.handle(store)
     asked = _Page(context, request, store, given, context.placed(store, request))
     with context.scanning():
@@ -107,9 +110,10 @@ class _Page:
         given = {name: text for name, text in self.given.items() if name != "cursor"}
         query = urlencode(given if place.after is None else given | {"cursor": place.after}).encode()
         request, partitions = self.request.with_query(query), self.placed.others[host]
-        found = await self.context.forwarder.ask([host], request, partitions)
-        if found.status != 200:
-            return found
+        found = await self.context.forwarder.ask([host], request, PAGE, partitions)
+        return found if found.status != 200 else await asyncio.to_thread(self._with_cursor, found, place, generation)
+
+    def _with_cursor(self, found: Answer, place: _Place, generation: int) -> Answer:
         answer = with_texts(load_json(found.body.decode()))
         after = answer["cursor"]
         following = self._next_host(place.host) if after is None else _Place(place.host, 0, after)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import AsyncGenerator, Generator
 from contextlib import ExitStack, aclosing, closing, suppress
 from dataclasses import dataclass
@@ -18,9 +17,8 @@ from migrate.serve.context import Context, Placed
 from migrate.serve.handles import Resolved
 from migrate.serve.records import every_record
 from migrate.serve.web.problems import Problem, problem_of
-from migrate.serve.web.wire import Answer, Header, Receive, Request, Scope, Send, flag, send_body
+from migrate.serve.web.wire import NDJSON, Answer, Header, Receive, Request, Scope, Send, flag, send_body
 
-NDJSON = b"application/x-ndjson"
 _RECORDS, _BYTES = 500, 256 << 10
 """Pulled at a time: short enough for the point queries in between."""
 
@@ -110,14 +108,16 @@ class Scan:
     async def _sent(self, send: Send, gone: asyncio.Task[None]) -> dict[str, object]:
         """Send all lines but the last, and return that one."""
         seconds = self.context.limits.scan_seconds
-        deadline = time.monotonic() + seconds
         too_long = Problem(503, f"the scan took longer than {seconds:g} s", hint="read /range page by page")
         try:
-            async with aclosing(self._all_lines()) as every:
+            async with asyncio.timeout(seconds), aclosing(self._all_lines()) as every:
                 async for lines in every:
-                    await send_body(send, lines, is_last=False)
-                    if gone.done() or time.monotonic() >= deadline:
+                    with self.context.memory.holding(len(lines)):
+                        await send_body(send, lines, is_last=False)
+                    if gone.done():
                         return {"error": too_long.document}
+        except TimeoutError:
+            return {"error": too_long.document}
         except Exception as error:  # noqa: BLE001 - whatever it is, the stream must not look complete
             return {"error": problem_of(error).document}
         return {"end": True, "records": self.lines.count + self.elsewhere}

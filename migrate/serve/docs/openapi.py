@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from migrate.model.packages import VERSION
+from migrate.queries.json_values import ENCODINGS
 from migrate.queries.side_by_side.report import Verdict
 
 _KEY = "The key: text for string and uuid, digits for numbers, JSON text for json and avro, base64url for bytes."
@@ -18,7 +19,11 @@ _PARAMETERS: dict[str, tuple[str, dict[str, Any], str]] = {
         "Also read a standby, or what an application that has the store open has written to disk; "
         "X-Stateferry-As-Of says when that was, in ms.",
     ),
-    "encoding": ("query", {"enum": ["base64"]}, "Keys are given serialized, in base64url."),
+    "encoding": (
+        "query",
+        {"enum": [*ENCODINGS]},
+        "How keys are written: serialized, in base64url (or base64) or hex; or as text, of bytes in UTF-8.",
+    ),
     "window": ("query", {"type": "string"}, "One window by its start, or a session by `start,end`, in ms."),
     "from_time": (
         "query",

@@ -13,6 +13,14 @@ class Limits:
     """Records of one answer that is not streamed."""
     answer_bytes: int = 8 << 20
     """Bytes of such an answer after which it ends: the rest follows by its cursor."""
+    answer_seconds: float = 60.0
+    """How long such an answer may take to be made, and then to be received."""
+    large_bytes: int = 256 << 10
+    """A value of this size is decoded and encoded in a thread, one at a time."""
+    held_bytes: int = 256 << 20
+    """Bytes of all answers that are made or being sent."""
+    requests: int = 500
+    """Requests that are answered at one time; fewer than connections, which may be idle."""
     scans: int = 8
     """Scans and pages that are read at one time."""
     scan_seconds: float = 3600.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0)
@@ -29,6 +31,11 @@ class Metrics:
 
     def _counter(self, name: str, what: str, *labels: str) -> Counter:
         return Counter(f"stateferry_serve_{name}", what, labels, registry=self._registry)
+
+    def watch(self, held: Callable[[], float]) -> None:
+        """Tell the bytes of answers that are held."""
+        gauge = Gauge("stateferry_serve_held_bytes", "Of answers that are made or being sent.", registry=self._registry)
+        gauge.set_function(held)
 
     def answered(self, endpoint: str, status: int, seconds: float) -> None:
         """Count one answer."""

@@ -16,6 +16,8 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Header = tuple[bytes, bytes]
 
 JSON = b"application/json"
+NDJSON = b"application/x-ndjson"
+PROBLEM_JSON = b"application/problem+json"
 _PIECE = 64 << 10
 """Sent at a time, each as slowly as the limit allows."""
 _PARAMETERS = 16
@@ -58,7 +60,7 @@ def refusal(problem: Problem) -> Answer:
         headers += [(b"www-authenticate", b"Bearer"), (b"www-authenticate", b'Basic realm="stateferry"')]
     elif problem.status == 405:
         headers.append((b"allow", b"GET, HEAD"))
-    return Answer(problem.body, problem.status, b"application/problem+json", tuple(headers))
+    return Answer(problem.body, problem.status, PROBLEM_JSON, tuple(headers))
 
 
 def as_bearer(authorization: bytes) -> bytes:

@@ -26,6 +26,8 @@ class GetForm:
     """How the key is written."""
     window: str = ""
     has_windows: bool = False
+    next_page: str = ""
+    """The link to the records that follow."""
 
 
 @dataclass(frozen=True, slots=True)
