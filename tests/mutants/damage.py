@@ -86,6 +86,14 @@ DAMAGE: tuple[Mutant, ...] = (
         tests=("test_they_are_committed_before_a_failure_is_told",),
     ),
     Mutant(
+        name="far-number-taken-for-the-newest",
+        claim="I5",
+        definition="newest_version",
+        old="newest + 1 - len(files)) > _MOST_MISSING",
+        new="newest + 1 - len(files)) > 100 * _MOST_MISSING",
+        tests=("test_a_file_with_a_far_number_is_named_and_the_gap_before_it_is_not_filled",),
+    ),
+    Mutant(
         name="lost-bundle-forgotten",
         claim="I3",
         definition="_Calls._finished",

@@ -13,22 +13,37 @@ import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 from migrate.batch.home import LEDGER_DAMAGED
 from migrate.batch.ledger.commit_log import Action, log_directory
 from migrate.batch.ledger.contents import LedgerContents, LogEntry, data_file_name
 from migrate.batch.ledger.parquet import APPLICATION, as_entry, transaction
+from migrate.errors import RefusedError
 from migrate.model.ledger_row import Row
 from migrate.stores.files import fsync_directory, make_directories, write_durably
 
 _ACTIONS = ({"commitInfo"}, {"add"}, {"txn"}, {"remove"}, {"metaData"}, {"protocol"})
+_MOST_MISSING = 100
 _ADDED = {"path": str, "size": int, "partitionValues": dict, "modificationTime": int, "dataChange": bool}
 
 
 def newest_version(table: Path) -> int:
-    """The highest version in the table's log; -1: there is none."""
-    return max((int(file.stem) for file in log_directory(table).glob("*.json") if file.stem.isdigit()), default=-1)
+    """The highest version in the table's log; -1: there is none.
+
+    Raises RefusedError where more entries are missing than damage explains: a repair would write one for each.
+    """
+    files = {int(file.stem): file for file in log_directory(table).glob("*.json") if file.stem.isdecimal()}
+    newest = max(files, default=-1)
+    if (missing := newest + 1 - len(files)) > _MOST_MISSING:
+        _, after = max((after - before, after) for before, after in pairwise((-1, *sorted(files))))
+        raise RefusedError(
+            f"the ledger's log lacks {missing:,} entries before {files[after]}",
+            hint="if no run of this migration wrote that file, move it out of the directory; else restore the missing "
+            "entries from a backup",
+        )
+    return newest
 
 
 def read_log(table: Path, *, thorough: bool = False) -> Iterator[LogEntry]:

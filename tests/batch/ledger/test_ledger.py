@@ -127,6 +127,22 @@ def test_the_number_of_a_torn_commit_stays_taken(tmp_path: Path) -> None:
     assert [row.run_id for row in read_repaired(tmp_path)] == ["r1", "r3"]
 
 
+def test_a_file_with_a_far_number_is_named_and_the_gap_before_it_is_not_filled(tmp_path: Path) -> None:
+    Ledger(tmp_path, "m", "r1").commit(chunk_row(receipt()))
+    log = tmp_path / "ledger" / "_delta_log"
+    (log / f"{5000:020d}.json").write_text("{}\n")
+    found = sorted(log.iterdir())
+
+    for ask in (read_ledger, read_repaired, lambda home: Ledger(home, "m", "r2")):
+        with pytest.raises(RefusedError, match=rf"lacks 4,997 entries before .*{5000:020d}\.json") as refused:
+            ask(tmp_path)
+        assert "move it out of the directory" in refused.value.hint
+    assert sorted(log.iterdir()) == found
+
+    (log / f"{5000:020d}.json").rename(log / f"{103:020d}.json")
+    assert read_repaired(tmp_path)[-1].step == Step.CHUNK  # as many may be missing, and are written again
+
+
 def test_another_migrations_ledger_is_refused_and_unchanged(tmp_path: Path) -> None:
     Ledger(tmp_path, "m", "r1").commit(chunk_row(receipt()))
     with pytest.raises(RefusedError, match="belongs to the migration m, this one is other"):
