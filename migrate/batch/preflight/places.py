@@ -139,6 +139,7 @@ def check_target_path(spec: Spec, source: Source) -> None:
         raise RefusedError(
             f"[target] path {target} and the source contain each other", hint="name a path beside the source"
         )
+    _check_may_write(existing_parent(target), "name another [target] path")
     check_can_be_carried_over(source.path)
 
 
@@ -193,19 +194,22 @@ def check_writable(spec: Spec) -> None:
     parent = existing_parent(spec.home)
     if not parent.is_dir():
         raise RefusedError(f"work_dir {spec.home}: {parent} is not a directory", hint="name another work_dir")
-    if not os.access(parent, os.W_OK):
-        raise RefusedError(
-            f"cannot write to {parent}", hint="choose another work_dir, or run as the application's user"
-        )
+    _check_may_write(parent, "choose another work_dir")
+
+
+def _check_may_write(folder: Path, otherwise: str) -> None:
+    """Raises RefusedError where nothing can be named or renamed in a directory, as on a read-only mount."""
+    if not os.access(folder, os.W_OK):
+        raise RefusedError(f"cannot write to {folder}", hint=f"{otherwise}, or run as the application's user")
 
 
 def check_linkable(spec: Spec, source: Source) -> None:
     """Raises RefusedError where a snapshot could not hard-link the old store's files."""
-    disk = existing_parent(spec.home).stat().st_dev
+    parent = existing_parent(spec.home)
     for partition in source.partitions:
         is_linked = source.snapshot_mode(partition, spec.run.snapshot) == "link"
         for directory in source.directories(partition).values() if is_linked else ():
-            if directory.stat().st_dev != disk:
+            if not can_rename(parent, directory):  # a link neither, over mounts of one disk
                 raise cannot_link(directory, spec.home)
 
 
@@ -227,12 +231,13 @@ def check_can_be_exchanged(spec: Spec, source: Source) -> None:
                 f"{live} is a {kind}, which cannot be exchanged with the new store",
                 hint="put a plain directory there, or name a [target] path",
             )
-        if live.stat().st_dev != parent.stat().st_dev or not can_rename(parent, live.parent):
+        if not can_rename(parent, live.parent):
             raise RefusedError(
                 f"work_dir {spec.home.parent} and {live} are on different file systems or mounts, so that they "
                 "cannot be exchanged",
                 hint="put work_dir on the file system of the state directory, or name a [target] path",
             )
+        _check_may_write(live.parent, "name a [target] path")
         for directory in partition.directories(source.path).values():
             if directory.is_dir():  # a segment may have expired since
                 _check_can_be_moved(directory)
@@ -281,9 +286,8 @@ def check_space(spec: Spec, databases: tuple[DatabasePlan, ...], copied_bytes: i
     if spec.target_path is None:
         return free
     parent = existing_parent(spec.target_path)
-    disk = parent.stat().st_dev
-    copied = space_needed(databases, copied_bytes=0) if disk != home.stat().st_dev else 0
-    if disk != spec.source_path.stat().st_dev:
+    copied = 0 if can_rename(parent, home) else space_needed(databases, copied_bytes=0)
+    if not can_rename(parent, spec.source_path):
         copied += total_size(
             path
             for folder, _, names in walk(spec.source_path)
