@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ from pyspark.find_spark_home import _find_spark_home
 from jobs.class_archive import ClassArchive
 from jobs.java import Java, JavaNotFoundError, find_java
 from jobs.spark_log import OF_JAVA, SUBMIT_OPTIONS, conf_folder, extended, quiet_start
-from migrate.errors import RefusedError
+from migrate.errors import MigrationError, RefusedError
 
 FOR_SHORT_WORK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """What takes long in a run is done by Python: a better compiler and a parallel collector cost more than they give."""
@@ -24,21 +25,25 @@ _LAUNCHER_OPTIONS = "SPARK_LAUNCHER_OPTS"
 _HOTSPOT = "Server VM"
 _TUNING = re.compile(r"-X|--properties-file")
 """Of options of a JVM: the user has chosen how it runs."""
+_HOST_NAMES = ("SPARK_LOCAL_HOSTNAME", "SPARK_LOCAL_IP")
+"""The variables by which Spark knows its host; else it has the host's name resolved."""
 _ONE_WORD = re.compile(r"[\w./+-]+")
 """For the shell, which splits the launcher's options."""
 
 
 @contextmanager
-def running_jvm() -> Iterator[tuple[JVMView, bool]]:
+def running_jvm(*, is_local: bool) -> Iterator[tuple[JVMView, bool]]:
     """The JVM that runs already, or one of ours (True), which ends with the block. Raises RefusedError without Java.
 
-    After an error ours goes on until this process ends: the error asks it for its message.
+    `is_local`: no other machine has to find it by a name. After an error ours goes on until this process ends: the
+    error asks it for its message.
     """
     if is_submitted() or SparkContext._gateway is not None:
         SparkContext._ensure_initialized()
         assert SparkContext._jvm is not None
         yield SparkContext._jvm, False
         return
+    _check_spark_home()
     java = java_for_spark()
     os.environ["JAVA_HOME"] = str(java.home)
     archive = _archive(java)
@@ -47,12 +52,49 @@ def running_jvm() -> Iterator[tuple[JVMView, bool]]:
         if archive is not None:
             settings.enter_context(extended(SUBMIT_OPTIONS, f"{FOR_SHORT_WORK} {archive.options()}"))
             settings.enter_context(extended(_LAUNCHER_OPTIONS, f"{FOR_SHORT_WORK} {_launcher_jar_option()}"))
+        if is_local and not _names_host(os.environ):
+            settings.enter_context(extended(_HOST_NAMES[0], "localhost"))
+        settings.enter_context(host_name_explained())
         SparkContext._ensure_initialized()
     assert SparkContext._jvm is not None
     yield SparkContext._jvm, True
     _end_jvm()
     if archive is not None:
         archive.make_in_background()
+
+
+def _check_spark_home() -> None:
+    home = os.environ.get("SPARK_HOME")
+    if home and not Path(home, "bin", "spark-submit").is_file():
+        raise RefusedError(
+            f"SPARK_HOME is {home}, where bin/spark-submit is missing",
+            hint="unset SPARK_HOME, so that the installed PySpark is used, or let it name a Spark distribution",
+        )
+
+
+@contextmanager
+def host_name_explained() -> Iterator[None]:
+    """Raises RefusedError where Spark does not start, and nothing resolves the name of this host."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, MigrationError) or _names_host(os.environ) or _is_resolved(socket.gethostname()):
+            raise
+        raise RefusedError(
+            f"Spark does not start: nothing resolves the name of this host, {socket.gethostname()}",
+            hint=f"add it to /etc/hosts, or set {' or '.join(_HOST_NAMES)} to what the executors reach it by",
+        ) from error
+
+
+def _names_host(environment: Mapping[str, str]) -> bool:
+    return any(name in environment for name in _HOST_NAMES)
+
+
+def _is_resolved(name: str) -> bool:
+    try:
+        return bool(socket.getaddrinfo(name, None))
+    except (OSError, UnicodeError):
+        return False
 
 
 def _end_jvm() -> None:

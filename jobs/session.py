@@ -18,7 +18,7 @@ from pathlib import Path
 from py4j.java_gateway import JVMView
 from pyspark import SparkConf, SparkContext, SparkFiles
 
-from jobs.jvm import is_submitted, running_jvm
+from jobs.jvm import host_name_explained, is_submitted, running_jvm
 from jobs.spark_log import set_level
 from migrate.model.packages import OUR_PACKAGES, PLACE
 
@@ -43,8 +43,9 @@ def spark_context(name: str, master: str | None, files: list[Path]) -> Iterator[
             yield running
         return
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    with running_jvm() as (jvm, is_ours):
-        context = _new_context(jvm, name, master)
+    with running_jvm(is_local=is_local(master)) as (jvm, is_ours):
+        with host_name_explained():
+            context = _new_context(jvm, name, master)
         try:
             with _with_code(context, files):
                 yield context
