@@ -97,7 +97,7 @@ def test_the_spec_of_the_page_on_changelogs_loads(tmp_path: Path) -> None:
     from migrate.spec.spec import ChangelogSection
     from migrate.spec.ways import check_way, way_of
 
-    (block,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/changelogs.md").read_text(), flags=re.DOTALL)
+    block, renaming = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/changelogs.md").read_text(), flags=re.DOTALL)
     for file in ("orders-v1.avsc", "orders-v2.avsc"):
         (tmp_path / file).write_bytes((ROOT / "examples/changelog" / file).read_bytes())
     (tmp_path / "migration.toml").write_text(block)
@@ -107,6 +107,9 @@ def test_the_spec_of_the_page_on_changelogs_loads(tmp_path: Path) -> None:
     assert way_of(spec, conversion) == "new-topic"
     left_out = set(re.findall(r"^# (\w+) = ", block, flags=re.MULTILINE))
     assert left_out | {"bootstrap"} == set(ChangelogSection.model_fields)
+    (tmp_path / "renaming.toml").write_text(f'name = "renaming"\nwork_dir = "work"\n{renaming}')
+    spec = load_spec(tmp_path / "renaming.toml")
+    assert way_of(spec, load_conversion(conversion_ref(spec))) == "new-topic"
 
 
 def test_the_page_on_changelogs_lists_every_check_at_the_broker() -> None:

@@ -23,8 +23,7 @@ _FRAME_BYTES = 512
 """Beside the key and the value of a record, with room to spare."""
 _WHY: dict[Way, str] = {
     "none": "the conversion leaves the changelog's bytes as they are",
-    "new-topic": "the conversion changes what the changelog must hold, and [target] names a new store: its topic is "
-    "made and filled, the old topic and the old store stay",
+    "new-topic": "[target] names a new store: its topic is made and filled, the old topic and the old store stay",
     "append": '[changelog] way = "append": the store keeps its name, and the converted records follow the old ones in '
     "its topic",
 }

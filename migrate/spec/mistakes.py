@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import get_args
 
@@ -47,13 +47,15 @@ def check_names(store: str | None, stores: Sequence[str]) -> None:
 
 
 def check_new_names(old: Sequence[str], new: Sequence[str], way: str | None) -> None:
-    """Raises ValueError for new names of stores that cannot be. `way`: of their changelogs; "none": no section."""
+    """Raises ValueError for new names of stores that cannot be. `way`: of their changelogs; "none": not allowed."""
     if not new:
         return
     if way == "none":
         raise ValueError(
-            "[target] names a new store, which has a changelog of its own: that needs a section [changelog] with "
-            "`bootstrap`, the broker"
+            f"[target] names a new store, {new[0]!r}, which needs a section [changelog] with `bootstrap`, the broker: "
+            "its changelog is a new topic, which gets the records. Beside [target] store add two lines: [changelog], "
+            'and below it bootstrap = "host:port"; or, where the application disables logging for this store, so that '
+            'it has no changelog: [conversion] allow = ["changelog"]'
         )
     if way == "append":
         raise ValueError(
@@ -68,8 +70,17 @@ def check_new_names(old: Sequence[str], new: Sequence[str], way: str | None) -> 
         if name in old:
             raise ValueError(
                 f"[target] names {name!r}, as [source] does: the old store stays, so the new one needs another name; "
-                'to keep the name: [changelog] way = "append"'
+                'to keep the name: [changelog] way = "append"; to give it to another store: first rename this one, in '
+                "a spec of its own, with stateferry finalize SPEC --delete-topic"
             )
+
+
+def names_in_order(old: Sequence[str], table: Mapping[str, str]) -> tuple[str, ...]:
+    """The new names that a table has for the old ones. Raises ValueError where it has not just these."""
+    if wrong := sorted({*old} ^ {*table}):
+        where = "[target] stores has no new name for" if wrong[0] in old else "[target] stores, not [source], names"
+        raise ValueError(f"{where} {wrong[0]!r}: a store that keeps its name needs a spec of its own")
+    return tuple(table[name] for name in old)
 
 
 def _message(mistake: ErrorDetails, model: type[BaseModel]) -> str:

@@ -13,9 +13,11 @@ from pydantic import (
     BeforeValidator,
     ByteSize,
     ConfigDict,
+    Discriminator,
     Field,
     PlainSerializer,
     PlainValidator,
+    Tag,
     ValidationError,
     model_validator,
 )
@@ -23,8 +25,8 @@ from pydantic_core import PydanticCustomError
 
 from formats import Format, Function, UnknownFormatError, get_format
 from migrate.errors import SpecError
-from migrate.spec.allowed import DROP, Allowance
-from migrate.spec.mistakes import NAME, TOPIC, VERSION, check_names, check_new_names, spec_error
+from migrate.spec.allowed import CHANGELOG, DROP, Allowance
+from migrate.spec.mistakes import NAME, TOPIC, VERSION, check_names, check_new_names, names_in_order, spec_error
 from migrate.spec.serde_section import SerdeChangeSection
 
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|m|h|d)\s*")
@@ -67,6 +69,13 @@ def _name_of(function: object) -> str | None:
     return function if isinstance(function, str) else None
 
 
+def _kind_of_names(names: object) -> str:
+    return "table" if isinstance(names, dict) else "list"
+
+
+_Names = Annotated[
+    Annotated[tuple[str, ...], Tag("list")] | Annotated[dict[str, str], Tag("table")], Discriminator(_kind_of_names)
+]
 Milliseconds = Annotated[int, Field(gt=0, lt=1 << 53)]
 
 
@@ -122,8 +131,8 @@ class TargetSection(_Section):
     """Where a complete new state directory is published; None: `cutover` exchanges the stores in place."""
     store: str | None = None
     """The new store's name, where its changelog is a new topic; the old store and its changelog stay as they are."""
-    stores: tuple[str, ...] = ()
-    """The new names of `[source] stores`, in the same order."""
+    stores: _Names = ()
+    """The new names of `[source] stores`, in the same order; or a table of them, `old = "new"`."""
     retention_ms: Milliseconds | None = None
     """The new store's retention: if it differs from the old store's, records move to other segments."""
     segment_ms: Milliseconds | None = None
@@ -132,13 +141,14 @@ class TargetSection(_Section):
 
     @model_validator(mode="after")
     def _one_way_to_name_stores(self) -> TargetSection:
-        check_names(self.store, self.stores)
+        check_names(self.store, self.store_names if self.store is None else tuple(self.stores))
         return self
 
     @property
     def store_names(self) -> tuple[str, ...]:
         """The new names of the stores, in the order of the old ones; none: the stores keep their names."""
-        return self.stores if self.store is None else (self.store,)
+        names = self.stores.values() if isinstance(self.stores, dict) else self.stores
+        return tuple(names) if self.store is None else (self.store,)
 
 
 class ConversionSection(_Section):
@@ -341,7 +351,11 @@ class Spec(_Section):
 
     @model_validator(mode="after")
     def _new_stores_have_changelogs(self) -> Spec:
-        way = "none" if self.changelog is None else self.changelog.way
+        if isinstance(table := self.target.stores, dict):  # which is kept as the list that it stands for
+            names = names_in_order(self.source.store_names, table)
+            object.__setattr__(self, "target", self.target.model_copy(update={"stores": names}))
+        without = None if CHANGELOG in self.conversion.allow else "none"
+        way = without if self.changelog is None else self.changelog.way
         check_new_names(self.source.store_names, self.target.store_names, way)
         return self
 

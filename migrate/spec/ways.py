@@ -20,10 +20,23 @@ _NOTES = {
     "append": "the converted records are appended to the changelog: a restore gives the new store's records",
 }
 
+_NO_NEW_TOPIC = (
+    "no changelog is written for the new name (allowed by name): right where the application disables logging; else "
+    "the next rebalance or restore loses the store"
+)
+_NO_LONGER_MATCHES = (
+    "the changelog no longer matches the store (allowed by name): a restore brings the old records back"
+)
+
+
+def is_rewritten(spec: Spec, conversion: Conversion) -> bool:
+    """Whether the new store's changelog has other records than the old one's, or is a topic of another name."""
+    return conversion.changes_changelog or bool(spec.target.store_names)
+
 
 def way_of(spec: Spec, conversion: Conversion) -> Way:
     """How the changelog comes to fit the new store; without `[changelog]`, we do nothing to it."""
-    if spec.changelog is None or not conversion.changes_changelog:
+    if spec.changelog is None or not is_rewritten(spec, conversion):
         return "none"
     return spec.changelog.way or "new-topic"
 
@@ -54,8 +67,8 @@ def check_way(spec: Spec, conversion: Conversion) -> None:
         return
     for format in (conversion.source, conversion.target):
         _check_has_changelog(spec, format)
-    if not conversion.changes_changelog:
-        _check_nothing_asked(spec, section)
+    if not is_rewritten(spec, conversion):
+        _check_nothing_asked(section)
     elif section.way == "append":
         _check_appendable(spec, conversion)
     elif not spec.target.store_names:
@@ -126,14 +139,13 @@ def _check_rebuildable(section: ChangelogSection, conversion: Conversion) -> Non
         )
 
 
-def _check_nothing_asked(spec: Spec, section: ChangelogSection) -> None:
-    asked = f'[changelog] way = "{section.way}"' if section.way is not None else ""
-    if spec.target.store_names:
-        asked = "[target] stores" if spec.target.stores else "[target] store"
-    if asked:
+def _check_nothing_asked(section: ChangelogSection) -> None:
+    if section.way is not None:
         raise RefusedError(
-            f"{asked}: this conversion leaves the changelog as it is, and nothing is written to it",
-            hint=f"leave {asked.split(' =')[0]} out: the store keeps its name and its topic",
+            f'[changelog] way = "{section.way}": this conversion leaves the changelog as it is, and nothing is written '
+            "to it",
+            hint="leave [changelog] way out: the store keeps its name and its topic; or, if the new code declares "
+            "another name, name it in [target] store: its topic gets the same records",
         )
 
 
@@ -186,8 +198,8 @@ def changelog_note(spec: Spec, conversion: Conversion) -> str:
         return _NOTES[way]
     if not conversion.source.has_changelog and not conversion.target.has_changelog:
         return "no changelog is involved"
-    if conversion.changes_changelog:
-        return "the changelog no longer matches the store (allowed by name): a restore brings the old records back"
+    if spec.target.store_names or conversion.changes_changelog:
+        return _NO_NEW_TOPIC if spec.target.store_names else _NO_LONGER_MATCHES
     if conversion.source.kind == "versioned" and conversion.target.kind == "key-value":
         return (
             "the changelog holds a record for each version and stays right; a restore takes the last one that was "

@@ -6,6 +6,22 @@ from tests.mutants.mutant import Mutant
 
 TOPICS: tuple[Mutant, ...] = (
     Mutant(
+        name="a-renamed-store-keeps-the-position-in-the-old-topic",
+        claim="I6",
+        definition="new_positions",
+        old="if spec.target.store_names and rewritten is None:",
+        new="if spec.target.store_names is None:",
+        tests=("test_it_has_the_new_name_in_a_new_directory",),
+    ),
+    Mutant(
+        name="a-new-name-that-another-store-has",
+        claim="I8",
+        definition="check_target_path",
+        old="check_free(source.path / new_partition(spec, partition, ()).path)",
+        new="pass",
+        tests=("test_a_name_that_another_store_has_is_refused_before_anything_is_made",),
+    ),
+    Mutant(
         name="records-not-confirmed",
         claim="I1",
         definition="Writer.finish",

@@ -89,7 +89,7 @@ def plan_partition(
 
 def _carried(spec: Spec, conversion: Conversion, families: Sequence[str]) -> tuple[str, ...]:
     """None where the changelog is rewritten: the families state positions in it as it was."""
-    if spec.changelog is not None and conversion.changes_changelog:
+    if spec.target.store_names or (spec.changelog is not None and conversion.changes_changelog):
         return ()
     return families_to_carry(conversion.target, spec.target.version, families)
 

@@ -28,6 +28,8 @@ def new_positions(
     store, which no column family states; None: the old store's changelog fits it.
     """
     source, target = spec.source_format, spec.target_format
+    if spec.target.store_names and rewritten is None:  # what the old store states is of a topic that is not its own
+        rewritten = ()
     carried = () if rewritten is not None else families_to_carry(target, spec.target.version, source.metadata_families)
     positions = stated
     if set(carried) != set(source.metadata_families):

@@ -9,7 +9,7 @@ from migrate.errors import RefusedError
 from migrate.spec.allowed import CHANGELOG, UNVERIFIED, allowing, check_allowed, possible_targets
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.spec import Spec
-from migrate.spec.ways import check_catch_up, check_way, way_of
+from migrate.spec.ways import check_catch_up, check_way, is_rewritten, way_of
 
 _CATCH_UP = (
     "add a section [changelog] with `bootstrap`: stateferry catch-up SPEC then converts what it writes meanwhile; or "
@@ -31,7 +31,7 @@ def check_conversion(spec: Spec, conversion: Conversion, ref: ConversionRef) -> 
             hint="name a path that does not exist yet in [target] path: a complete new state directory is made there",
         )
     share_a_changelog = conversion.source.has_changelog and conversion.target.has_changelog
-    is_replayed = share_a_changelog and (spec.changelog is not None or not conversion.changes_changelog)
+    is_replayed = share_a_changelog and (spec.changelog is not None or not is_rewritten(spec, conversion))
     if spec.run.source == "snapshot" and not is_replayed:
         raise RefusedError(
             f"a snapshot cannot be migrated from {spec.source.format} to {spec.target.format} while the application "

@@ -11,6 +11,7 @@ from pathlib import Path
 from formats import Conversion, Format
 from formats.format import in_order
 from migrate.batch.ledger.marker import check_ours
+from migrate.batch.plan.target_layout import new_partition
 from migrate.batch.source.changelog_ends import ChangelogEnds, check_ends
 from migrate.batch.source.reading import Reading
 from migrate.batch.source.snapshot import is_snapshot_current
@@ -21,6 +22,7 @@ from migrate.model.reports import Doubt
 from migrate.model.units import plural, size
 from migrate.spec.allowed import APPLICATION_ID, UNCLEAN_SOURCE, allowing
 from migrate.spec.spec import Spec
+from migrate.spec.ways import is_rewritten
 from migrate.stores.carry_over import check_can_be_carried_over
 from migrate.stores.exchange import can_rename
 from migrate.stores.files import cannot_link, existing_parent, raise_open_files, total_size
@@ -55,8 +57,10 @@ def check_clean(
     Raises RefusedError where the owner may replay its changelog into a store that the changelog no longer fits.
     `has_begun`: the source is unchanged since an earlier run passed this check.
     """
-    if not (conversion.source.has_changelog and conversion.changes_changelog):
-        return "the changelog fits the new store, into which the application replays what its files lack"
+    is_renamed_alone = spec.changelog is None and bool(spec.target.store_names)
+    if is_renamed_alone or not (conversion.source.has_changelog and is_rewritten(spec, conversion)):
+        fits = "the changelog fits the new store, into which the application replays what its files lack"
+        return "the old changelog is not replayed into a store of another name" if is_renamed_alone else fits
     if spec.run.source == "snapshot":
         return "the snapshot was taken after a clean stop; stateferry catch-up SPEC brings what was written since"
     if spec.changelog is not None and not ends:
@@ -76,7 +80,8 @@ def check_clean(
 
 def _may_replay_old_records(spec: Spec, conversion: Conversion) -> bool:
     """Whether what the owner wrote after the store's position would be replayed, and nobody asks a broker for it."""
-    return spec.changelog is None and conversion.source.has_changelog and conversion.changes_changelog
+    is_same_topic = spec.changelog is None and not spec.target.store_names
+    return is_same_topic and conversion.source.has_changelog and conversion.changes_changelog
 
 
 def check_asked(spec: Spec, conversion: Conversion, plan: Plan) -> None:
@@ -130,6 +135,8 @@ def check_target(spec: Spec, source: Source) -> None:
 def check_target_path(spec: Spec, source: Source) -> None:
     """Raises RefusedError where the new store could not be put in its final place."""
     target = spec.target_path
+    for partition in source.partitions if spec.target.store_names and not is_another_system(spec) else ():
+        check_free(source.path / new_partition(spec, partition, ()).path)
     if target is None:
         check_can_be_exchanged(spec, source)
         return
@@ -141,6 +148,16 @@ def check_target_path(spec: Spec, source: Source) -> None:
         )
     _check_may_write(existing_parent(target), "name another [target] path")
     check_can_be_carried_over(source.path)
+
+
+def check_free(live: Path) -> None:
+    """Raises RefusedError where something is in the place that a new store is moved to."""
+    if live.exists() or live.is_symlink():
+        raise RefusedError(
+            f"{live} is there already, where the new store goes",
+            hint="has an application of the new version been started? stop it, and move that directory away; or give "
+            "the new store another name in [target] store, which is another migration",
+        )
 
 
 def check_target_name(spec: Spec, source: Source) -> str | Doubt:

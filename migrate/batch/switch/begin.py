@@ -19,12 +19,11 @@ from migrate.batch.identity import (
 )
 from migrate.batch.ledger.gates import Acceptance, concerns_of, require_acceptance, signed_off
 from migrate.batch.plan.target_positions import new_positions
-from migrate.batch.preflight.places import check_asked, check_can_be_exchanged, check_not_opened_since
+from migrate.batch.preflight.places import check_asked, check_can_be_exchanged, check_free, check_not_opened_since
 from migrate.batch.source.snapshot import SnapshotSource, find_snapshot
 from migrate.batch.source.source import Source, find_source
 from migrate.batch.switch.at_cutover import ask_broker
 from migrate.batch.switch.migration import Migration
-from migrate.batch.switch.places import check_free
 from migrate.errors import RefusedError, SourceChangedError
 from migrate.model.journal import Exchange, Journal
 from migrate.model.plan import Plan

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from migrate.batch.preflight.places import check_free
 from migrate.errors import RefusedError
 from migrate.model.journal import Exchange
 from migrate.model.store_partition import StorePartition
@@ -197,16 +198,6 @@ class MovedIn(Places):
 
     def unshelve_old(self) -> None:
         """The old store stayed where it is."""
-
-
-def check_free(live: Path) -> None:
-    """Raises RefusedError where something is in the place that a new store is moved to."""
-    if live.exists() or live.is_symlink():
-        raise RefusedError(
-            f"{live} is there already, where the new store goes",
-            hint="has an application of the new version been started? stop it, and move that directory away; or give "
-            "the new store another name in [target] store, which is another migration",
-        )
 
 
 def is_seen(live: Path, partition: StorePartition, names: frozenset[str]) -> bool:

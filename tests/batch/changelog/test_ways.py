@@ -52,6 +52,8 @@ def _application(tmp_path: Path, lines: str = "", *, task: str = "0_1") -> None:
     [
         (None, True, {}, "none"),
         (BROKER, False, {}, "none"),
+        (BROKER, False, {"store": "orders-v2"}, "new-topic"),
+        ({**BROKER, "way": "new-topic"}, False, {"stores": {"orders": "orders-v2"}}, "new-topic"),
         (BROKER, True, {"store": "orders-v2"}, "new-topic"),
         ({**BROKER, "way": "new-topic"}, True, {"stores": ["orders-v2"]}, "new-topic"),
         ({**BROKER, "way": "append"}, True, {}, "append"),
@@ -70,7 +72,10 @@ def test_the_way_is_that_of_the_conversion(
 @pytest.mark.parametrize(
     "changelog, target, mistake",
     [
-        (None, {"store": "orders-v2"}, "needs a section [changelog] with `bootstrap`"),
+        (None, {"store": "orders-v2"}, 'add two lines: [changelog], and below it bootstrap = "host:port"'),
+        (None, {"stores": {"orders": "orders-v2"}}, 'it has no changelog: [conversion] allow = ["changelog"]'),
+        (BROKER, {"stores": {"orders": "a", "refunds": "b"}}, "[target] stores, not [source], names 'refunds'"),
+        (BROKER, {"stores": {"refunds": "b"}}, "[target] stores has no new name for 'orders'"),
         (BROKER, {"store": "orders"}, "the old store stays, so the new one needs another name"),
         (BROKER, {"stores": ["a", "b"]}, "[target] names 2 and [source] 1 stores"),
         (BROKER, {"stores": ["a", "a"]}, "`stores` names a store twice"),
@@ -95,19 +100,21 @@ def test_a_changed_changelog_needs_a_new_name_or_append_and_both_are_named(tmp_p
     assert '[changelog] way = "append"' in error.hint
 
 
-@pytest.mark.parametrize(
-    "changelog, target, asked",
-    [
-        ({**BROKER, "way": "append"}, {}, '[changelog] way = "append"'),
-        ({**BROKER, "way": "new-topic"}, {}, '[changelog] way = "new-topic"'),
-        (BROKER, {"store": "orders-v2"}, "[target] store"),
-    ],
-)
-def test_what_an_unchanged_changelog_does_not_need_is_refused(
-    tmp_path: Path, changelog: dict[str, Any], target: dict[str, Any], asked: str
-) -> None:
-    error = _refusal(_spec(tmp_path, changelog, changes=False, **target))
-    assert error.message.startswith(f"{asked}: this conversion leaves the changelog as it is")
+@pytest.mark.parametrize("way", ["append", "new-topic"])
+def test_a_way_that_an_unchanged_changelog_does_not_need_is_refused(tmp_path: Path, way: str) -> None:
+    error = _refusal(_spec(tmp_path, {**BROKER, "way": way}, changes=False))
+    assert error.message.startswith(f'[changelog] way = "{way}": this conversion leaves the changelog as it is')
+    assert "if the new code declares another name, name it in [target] store" in error.hint
+
+
+def test_a_table_of_new_names_is_the_same_as_their_list(tmp_path: Path) -> None:
+    def renaming(stores: object) -> Spec:
+        source = {"format": KEY_VALUE, "path": tmp_path, "stores": ["b", "a"]}
+        target = {"format": KEY_VALUE, "stores": stores}
+        return Spec(name="orders", work_dir=tmp_path, source=source, target=target, changelog=BROKER)
+
+    assert renaming({"a": "a2", "b": "b2"}) == renaming(["b2", "a2"])
+    assert new_names(renaming({"a": "a2", "b": "b2"})) == {"a": "a2", "b": "b2"}
 
 
 def test_what_has_no_changelog_or_no_way_back_is_refused(tmp_path: Path) -> None:

@@ -50,6 +50,8 @@ class Program:
     """Of its group: classic, or streams (4.2 and newer)."""
     directory_max_age_ms: int = -1
     """After this time without a change the directories of tasks are removed at a start (4.3.1 only); -1: never."""
+    logged: bool = True
+    """Whether its store has a changelog."""
     server: str = ""
     """HOST:PORT, which the instance tells the others of its group."""
 
@@ -95,9 +97,8 @@ class Program:
         if self.protocol == "streams":  # the broker decides on these
             streams = {name: each for name, each in streams.items() if name not in _OF_CLASSIC}
             streams["group.protocol"] = "streams"
-        own = {
-            name: getattr(self, name) for name in ("input", "kind", "store", "schema_id", "registry", "retention_ms")
-        }
+        names = ("input", "kind", "store", "schema_id", "registry", "retention_ms", "logged")
+        own = {name: getattr(self, name) for name in names}
         return json.dumps(own | {"streams": streams})
 
 

@@ -27,6 +27,10 @@ _VALUE = """
 from = {serde = "avro", frame = "confluent", schemas = {1 = "orders-v1.avsc"}}
 to = {serde = "avro", frame = "confluent", id = 2, schema = "orders-v2.avsc"}
 """
+_NO_CHANGELOG = """
+[conversion]
+allow = ["changelog"]
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,12 @@ class Migration:
         has_new_values = self.old.schema_id != self.new.schema_id
         is_renamed = self.old.store != self.new.store
         retention = f"retention_ms = {self.old.retention_ms}\n" if "window" in self.old.kind else ""
+        changelog = f"""
+[changelog]
+bootstrap = "{self.old.bootstrap}"
+timestamps = "{self.timestamps}"
+{'way = "append"' if has_new_values and not is_renamed else ""}
+"""
         return f"""
 name = "orders-v2"
 work_dir = "work"
@@ -90,10 +100,7 @@ store = "{self.old.store}"
 format = "kafka-streams.{self.new.kind}"
 {f'store = "{self.new.store}"' if is_renamed else ""}
 {retention}
-[changelog]
-bootstrap = "{self.old.bootstrap}"
-timestamps = "{self.timestamps}"
-{'way = "append"' if has_new_values and not is_renamed else ""}
+{changelog if self.old.logged else _NO_CHANGELOG}
 [run]
 source = "{self.source}"
 chunk_size = "64 KiB"

@@ -19,6 +19,7 @@ import org.apache.kafka.streams.processor.StandbyUpdateListener;
 import org.apache.kafka.streams.processor.StateRestoreListener;
 import org.apache.kafka.streams.processor.StateStore;
 import org.apache.kafka.streams.processor.TaskId;
+import org.apache.kafka.streams.state.StoreBuilder;
 
 /**
  * An application of one store. Its one argument says which, as JSON; what happens goes to standard output, a line of
@@ -58,15 +59,17 @@ public final class Main {
         if (kind.equals("suppressed")) {
             return Suppressing.topology(input, store);
         }
-        return topology(Kind.of(kind, store, orders.serde(), wanted.get("retention_ms").longValue()), orders, input, store);
+        Kind<?> made = Kind.of(kind, store, orders.serde(), wanted.get("retention_ms").longValue());
+        return topology(made, orders, input, store, wanted.get("logged").booleanValue());
     }
 
     private static <S extends StateStore> Topology topology(
-            final Kind<S> kind, final Orders orders, final String input, final String store) {
+            final Kind<S> kind, final Orders orders, final String input, final String store, final boolean logged) {
+        StoreBuilder<S> builder = kind.builder();
         return new Topology()
             .addSource("input", Serdes.String().deserializer(), Serdes.ByteArray().deserializer(), input)
             .addProcessor("collector", () -> new Collector<>(orders, kind, store), "input")
-            .addStateStore(kind.builder(), "collector");
+            .addStateStore(logged ? builder : builder.withLoggingDisabled(), "collector");
     }
 
     @SuppressWarnings("deprecation")  // its successor is in later releases only

@@ -1,0 +1,90 @@
+"""A store without a changelog gets another name on disk: in place and back, and in a new state directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from migrate import Spec, cutover, plan, rollback, run
+from migrate.errors import RefusedError
+from tests.shared.windowed import checkpoint, make_segments, window_key
+from tests.support import KEY_VALUE, make_store, numbered, read_family, tree_state
+
+OWN, OTHER = "app-orders-changelog 1 299", "app-other-changelog 1 7"
+
+
+def _application(tmp_path: Path) -> Path:
+    """An application with another store."""
+    application = tmp_path / "state" / "app"
+    make_store(application / "0_1/rocksdb/orders", numbered(300))
+    (application / "0_1/orders.position").write_text("{}", encoding="utf-8")
+    make_store(application / "0_1/rocksdb/other", numbered(3))
+    (application / "0_1/.checkpoint").write_text(checkpoint(OWN, OTHER), encoding="ascii")
+    return application
+
+
+def _renaming(tmp_path: Path, application: Path, kind: str = KEY_VALUE, **target: Any) -> Spec:  # noqa: ANN401
+    return Spec(
+        name="test",
+        work_dir=tmp_path / "work",
+        source={"format": kind, "path": application, "store": "orders"},
+        target={"format": kind, "store": "orders-v2", **target},
+        conversion={"allow": ["changelog"]},
+        base_dir=tmp_path,
+    )
+
+
+def test_it_takes_a_place_of_its_own_and_leaves_it_again(tmp_path: Path) -> None:
+    application = _application(tmp_path)
+    spec, before = _renaming(tmp_path, application), tree_state(application)
+    assert plan(spec).verdict.go
+
+    assert "right where the application disables logging" in run(spec).changelog
+    cutover(spec)
+
+    assert read_family(application / "0_1/rocksdb/orders-v2") == numbered(300)
+    assert (application / "0_1/.checkpoint").read_text(encoding="ascii") == checkpoint(OWN, OTHER)
+    assert (application / "0_1/orders-v2.position").read_text(encoding="utf-8") == "{}"
+    rollback(spec)
+    assert tree_state(application).keys() == before.keys()
+    assert read_family(application / "0_1/rocksdb/orders") == numbered(300)
+
+
+def test_it_has_the_new_name_in_a_new_directory(tmp_path: Path) -> None:
+    new = tmp_path / "new" / "app"
+    run(_renaming(tmp_path, _application(tmp_path), path=new))
+    assert sorted(each.name for each in (new / "0_1/rocksdb").iterdir()) == ["orders-v2", "other"]
+    assert read_family(new / "0_1/rocksdb/orders-v2") == numbered(300)
+    assert (new / "0_1/.checkpoint").read_text(encoding="ascii") == checkpoint(OTHER)
+
+
+def test_segments_bear_the_new_name(tmp_path: Path) -> None:
+    application = tmp_path / "state" / "app"
+    rows = {window_key(b"key-%d" % each, each * 60_000): b"value" for each in range(200)}
+    make_segments(application / "0_0/orders", rows, 3_600_000)
+    spec = _renaming(tmp_path, application, "kafka-streams.window")
+    run(spec)
+    cutover(spec)
+    segments = sorted((application / "0_0/orders-v2").iterdir())
+    assert [each.name.partition(".")[0] for each in segments] == ["orders-v2"] * 4
+    assert {key: value for each in segments for key, value in read_family(each).items()} == rows
+
+
+@pytest.mark.parametrize("target", [{}, {"path": "new/app"}])
+def test_a_name_that_another_store_has_is_refused_before_anything_is_made(
+    tmp_path: Path, target: dict[str, Any]
+) -> None:
+    application = _application(tmp_path)
+    spec = _renaming(tmp_path, application, KEY_VALUE, store="other", **target)
+    assert "other is there already, where the new store goes" in plan(spec).verdict.sentence
+    with pytest.raises(RefusedError, match="other is there already"):
+        run(spec)
+    assert not (tmp_path / "work").exists()
+
+
+def test_what_is_written_meanwhile_would_be_lost(tmp_path: Path) -> None:
+    spec = _renaming(tmp_path, _application(tmp_path))
+    late = spec.model_copy(update={"run": spec.run.model_copy(update={"source": "snapshot"})})
+    assert "a snapshot cannot be migrated" in plan(late).verdict.sentence
