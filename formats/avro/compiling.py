@@ -55,6 +55,8 @@ class _Compiler:
     """The named parts of the program, also those of `dropping`; one that is being compiled is empty."""
     inlined: dict[str, Operations] = field(default_factory=dict)
     """Records that occurred once so far."""
+    least: dict[str, int] = field(default_factory=dict)
+    """The smallest sizes of the old records that arrays and maps hold."""
     dropping: _Compiler | None = None
 
     def types(self, old: Type, new: Type) -> Operations:
@@ -65,10 +67,12 @@ class _Compiler:
         if isinstance(old, Primitive) and isinstance(new, Primitive):
             return _primitive(old.kind, new.kind)
         if isinstance(old, Array) and isinstance(new, Array):
-            return (Repeat(_merged(self.types(old.items, new.items)), _least(self.pairing.writer, old.items)),)
+            return (
+                Repeat(_merged(self.types(old.items, new.items)), _least(self.pairing.writer, old.items, self.least)),
+            )
         if isinstance(old, Map) and isinstance(new, Map):
             body = (Keep("string"), *self.types(old.values, new.values))
-            return (Repeat(_merged(body), 1 + _least(self.pairing.writer, old.values)),)
+            return (Repeat(_merged(body), 1 + _least(self.pairing.writer, old.values, self.least)),)
         assert isinstance(old, Named) and isinstance(new, Named)  # the pair was found to be resolvable
         return self._named(old, new)
 
@@ -123,9 +127,9 @@ class _Compiler:
         if kept != sorted(kept):
             return self._rearranged(old, new, sources)
         out: list[Operation] = []
-        after = 0
+        after, numbers = 0, {*kept}
         for number, before in enumerate(old.fields):
-            if number not in kept:
+            if number not in numbers:
                 out.append(Drop(self._dropped(before.type)))
                 continue
             while sources[after] is None:
@@ -177,20 +181,21 @@ def _primitive(old: str, new: str) -> Operations:
     return (Keep(old, SIZES.get(old, 0)),)
 
 
-def _least(types: Types, of: Type, within: frozenset[str] = frozenset()) -> int:
-    """The smallest size of a value in bytes; for a recursive type, a lower bound."""
+def _least(types: Types, of: Type, known_least: dict[str, int]) -> int:
+    """The smallest size of a value in bytes; for a recursive type, a lower bound. Records are remembered."""
     known = types.definition(of)
     if isinstance(known, Primitive):
         return 0 if known.kind == "null" else SIZES.get(known.kind, 1)
     if isinstance(known, Union):
-        return 1 + min(_least(types, branch, within) for branch in known.branches)
+        return 1 + min(_least(types, branch, known_least) for branch in known.branches)
     if isinstance(known, Fixed):
         return known.size
     if not isinstance(known, Record):
         return 1
-    if known.name in within:
-        return 0
-    return sum(_least(types, each.type, within | {known.name}) for each in known.fields)
+    if known.name not in known_least:
+        known_least[known.name] = 0  # for what it holds of itself
+        known_least[known.name] = sum(_least(types, each.type, known_least) for each in known.fields)
+    return known_least[known.name]
 
 
 def _merged(operations: Operations) -> Operations:

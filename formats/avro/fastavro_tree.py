@@ -97,6 +97,8 @@ def codec(types: Types, root: Type) -> Codec:
 class _Marking:
     types: Types
     defined: set[str] = field(default_factory=set)
+    names: dict[str, str] = field(default_factory=dict)
+    """Of types, by their own."""
 
     def mark(self, found: Type) -> Marked:
         if isinstance(found, Primitive):
@@ -119,7 +121,7 @@ class _Marking:
     def _named(self, found: Named, known: Definition) -> Marked:
         if isinstance(known, Enum):
             return "int"
-        name = f"named{list(self.types.named).index(found.name)}"
+        name = self.names.setdefault(found.name, f"named{len(self.names)}")
         if isinstance(known, Fixed):
             return self._fixed(name, known.size)
         if name in self.defined:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from formats.avro.parsing import branch_name
+from formats.avro.parsing import branch_name, first_twice
 from formats.avro.types import (
     Array,
     Definition,
@@ -137,8 +137,8 @@ def _fields_with_one_name(writer: Types, renaming: Renaming) -> Iterator[str]:
 def _branches_with_one_name(writer: Types, renaming: Renaming) -> Iterator[str]:
     for union in writer.unions():
         names = [renaming.type(branch_name(each)) for each in union.branches]
-        if twice := [name for name in names if names.count(name) > 1]:
-            yield f"two branches of the old {union} both become {twice[0]}, by an alias"
+        if (twice := first_twice(names)) is not None:
+            yield f"two branches of the old {union} both become {twice}, by an alias"
 
 
 PROMOTIONS = {

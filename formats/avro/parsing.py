@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,6 +35,8 @@ LOGICAL = {
 """The logical types that the specification defines; Avro ignores all others."""
 
 MAX_NESTING = 64
+MAX_BRANCHES = 1000
+"""Of a union: each of the old one's is held against each of the new one's."""
 TOO_DEEP = f"the schema's types are nested more than {MAX_NESTING} deep"
 
 Json = Any
@@ -113,14 +117,16 @@ class _Parser:
         raise SchemaError(f"{where}: unknown type {name!r}")
 
     def _union(self, found: list[Json], space: str, where: str) -> Union:
+        if len(found) > MAX_BRANCHES:
+            raise SchemaError(f"{where}: a union with {len(found):,} branches; at most {MAX_BRANCHES:,} are possible")
         number = self.unions
         self.unions += 1
         branches = tuple(self.type_of(branch, space, where) for branch in found)
         names = [branch_name(branch) for branch in branches]
         if "union" in names:
             raise SchemaError(f"{where}: a union directly within a union")
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise SchemaError(f"{where}: a union with {twice[0]} twice")
+        if (twice := first_twice(names)) is not None:
+            raise SchemaError(f"{where}: a union with {twice} twice")
         if not branches:
             raise SchemaError(f"{where}: a union without branches")
         return Union(number, branches)
@@ -150,8 +156,8 @@ class _Parser:
             raise SchemaError(f'{where}: "fields" is not a list of fields')
         fields = tuple(self._field(each, space, where) for each in found)
         names = [each.name for each in fields]
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise SchemaError(f"{where}: two fields with the name {twice[0]}")
+        if (twice := first_twice(names)) is not None:
+            raise SchemaError(f"{where}: two fields with the name {twice}")
         return fields
 
     def _field(self, found: dict[str, Json], space: str, where: str) -> Field:
@@ -166,6 +172,12 @@ def _default(of: Type, found: Json) -> Json:
     """A default, where a string may stand for a number that JSON lacks, as in Java: only for a field's own type."""
     is_number = isinstance(of, Primitive) and of.kind in ("float", "double")
     return float(found) if is_number and isinstance(found, str) and _NUMBER.fullmatch(found.strip()) else found
+
+
+def first_twice(names: Sequence[str]) -> str | None:
+    """The first of the names that is there twice."""
+    counts = Counter(names) if len(set(names)) < len(names) else {}
+    return next((name for name in counts if counts[name] > 1), None)
 
 
 def branch_name(branch: Type) -> str:

@@ -107,7 +107,7 @@ class _Comparison:
             self._records(before, after, path)
 
     def _enums(self, old: Enum, new: Enum, path: str) -> None:
-        found = self.pairing.symbols(old, new)
+        found, known = self.pairing.symbols(old, new), {*new.symbols}
         lost = [symbol for symbol, number in zip(old.symbols, found, strict=True) if number is None]
         if len(lost) == len(found):
             self.findings.problems.append(f"{path}: no symbol of {old} is one of {new}")
@@ -116,15 +116,16 @@ class _Comparison:
             self.findings.lost[old.name, new.name] = {
                 number: f"the symbol {symbol} of {path} becomes {new.default}"
                 for number, symbol in enumerate(old.symbols)
-                if symbol not in new.symbols and symbol not in lost
+                if symbol not in known and found[number] is not None
             }
 
     def _records(self, old: Record, new: Record, path: str) -> None:
         kept = self.pairing.fields(old, new)
+        numbers = {*kept}
         self.findings.lost[old.name, new.name] = {
             number: f"the field {path}.{each.name} is left out"
             for number, each in enumerate(old.fields)
-            if number not in kept and str(each.type) != "null"
+            if number not in numbers and str(each.type) != "null"
         }
         for wanted, number in zip(new.fields, kept, strict=True):
             where = f"{path}.{wanted.name}"

@@ -144,19 +144,6 @@ class Types:
         """The type itself, or the definition that its name refers to."""
         return self.named[found.name] if isinstance(found, Named) else found
 
-    def reached_from(self, start: Type) -> frozenset[str]:
-        """The names of all types that a value of this type may hold."""
-        found: set[str] = set()
-        left: list[Type] = [start]
-        while left:
-            current = left.pop()
-            if isinstance(current, Named):
-                if current.name in found:
-                    continue
-                found.add(current.name)
-            left.extend(self.parts(current))
-        return frozenset(found)
-
     def parts(self, whole: Type) -> tuple[Type, ...]:
         """The types directly within a type."""
         known = self.definition(whole)
@@ -179,9 +166,36 @@ class Types:
                 left.extend(self.parts(current))
 
     def recursive(self) -> frozenset[str]:
-        """The names of the types whose values may hold values of the same type."""
-        return frozenset(
-            name
-            for name, known in self.named.items()
-            if isinstance(known, Record) and any(name in self.reached_from(field.type) for field in known.fields)
-        )
+        """The names of the types whose values may hold values of the same type.
+
+        They are the cycles of who holds whom (Kosaraju): types stand here in the order in which their definitions end.
+        """
+        within = {name: self._names_within(Named(name)) for name in self.named}
+        around: dict[str, list[str]] = {name: [] for name in self.named}
+        for name, names in within.items():
+            for each in names:
+                around[each].append(name)
+        found: set[str] = set()
+        done: set[str] = set()
+        for first in reversed([*self.named]):
+            cycle, left = set[str](), [first]
+            while left:
+                if (name := left.pop()) not in done:
+                    done.add(name)
+                    cycle.add(name)
+                    left.extend(around[name])
+            if len(cycle) > 1 or cycle & within[first]:
+                found |= cycle
+        return frozenset(found)
+
+    def _names_within(self, whole: Named) -> set[str]:
+        """The names of the types directly within it, in arrays, maps and unions too."""
+        found: set[str] = set()
+        left = [*self.parts(whole)]
+        while left:
+            part = left.pop()
+            if isinstance(part, Named):
+                found.add(part.name)
+            else:
+                left.extend(self.parts(part))
+        return found

@@ -13,6 +13,9 @@ from formats.avro.program import EXACT
 from migrate.engine.avro.reading import Reading, table_of
 from migrate.engine.avro.source import END, Constant, Piece, Source, Span, Variable
 
+LARGE = 5000
+"""A function of more lines is not written out a second time for columns."""
+
 
 class Function(Reading):
     """Writes the code of one function, and collects the pieces of the new value."""
@@ -195,6 +198,9 @@ def render(source: Source) -> str:
             ["    except FAILURES:", "        add(slow(d))", "return out"],
         ),
     ):
+        if len(lines) > LARGE:  # a call costs nothing beside so much code, and to compile it twice seconds
+            lines += ["def convert_column(column):", "    return list(map(convert, column))"]
+            continue
         body = Function(source, indent=sum(line.endswith(":") for line in before) + 1, start="0", depth="0")
         body.line("i = 0")
         pieces = body.pieces(source.program.main)
