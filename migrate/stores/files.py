@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 import resource
 import shutil
 import stat
@@ -26,6 +27,7 @@ from migrate.stores.regular_files import MAX_DEPTH
 MEMORY = Path("/dev/shm")
 _ROOM_BYTES = 32 << 20
 """Several times what RocksDB reserves for the manifests of a new database."""
+_NOT_FOR_DELTA = re.compile(r"[\x00-\x1f\x7f%\\[\]^|]")
 _THREADS = 16
 _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
 
@@ -277,7 +279,13 @@ def link_or_copy(source: Path, target: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory and everything in it, if it exists."""
+    """Remove a directory and everything in it, if it exists. Raises RefusedError where it is none."""
+    if path.is_symlink() or path.is_file():
+        kind = "symbolic link" if path.is_symlink() else "file"
+        raise RefusedError(
+            f"{path} is a {kind}, in the place of a directory that is removed now",
+            hint="move it elsewhere, then run the same command again",
+        )
     if path.exists():
         shutil.rmtree(path)
 
@@ -291,8 +299,17 @@ def remove_empty(folder: Path, *, below: Path) -> None:
 
 
 def delta_uri(folder: Path) -> str:
-    """A directory as a URI for delta-rs, which would take a plain path with a space or a % for an escaped one."""
-    return folder.absolute().as_uri()
+    """A directory as a URI for delta-rs, which would take a plain path with a space or a % for an escaped one.
+
+    Raises RefusedError for a path in which it finds no table, or panics.
+    """
+    path = folder.absolute()
+    if (found := _NOT_FOR_DELTA.search(str(path))) is not None:
+        raise RefusedError(
+            f"the path {str(path)!r} contains {found[0]!r}, with which delta-rs opens no table",
+            hint="choose another work_dir, or rename that directory",
+        )
+    return path.as_uri()
 
 
 def present(paths: Iterable[Path]) -> dict[Path, os.stat_result]:

@@ -180,9 +180,9 @@ class Ledger:
 
 def _open(folder: Path) -> DeltaTable:
     """The table. Raises DamagedLedgerError if its schema, settings or version, as Delta reads them, are not ours."""
-    newest = newest_version(folder)
+    newest, uri = newest_version(folder), delta_uri(folder)
     try:
-        table = DeltaTable(delta_uri(folder))
+        table = DeltaTable(uri)
         settings, schema = table.metadata(), table.schema().to_json()
     except TableNotFoundError:
         raise

@@ -25,7 +25,7 @@ from migrate.spec.spec import Spec
 from migrate.spec.ways import is_rewritten
 from migrate.stores.carry_over import check_can_be_carried_over
 from migrate.stores.exchange import can_rename
-from migrate.stores.files import cannot_link, existing_parent, raise_open_files, total_size
+from migrate.stores.files import cannot_link, delta_uri, existing_parent, raise_open_files, total_size
 from migrate.stores.regular_files import walk
 from migrate.stores.rocksdb.layout import database_files, foreign_entries
 from migrate.stores.rocksdb.options_file import reads_new_stores, rocksdb_version
@@ -194,11 +194,7 @@ def check_target_name(spec: Spec, source: Source) -> str | Doubt:
 def check_work_dir(spec: Spec) -> None:
     """Raises RefusedError where the work_dir is in a place that is not allowed."""
     check_home(spec)
-    if "%" in str(spec.home):
-        raise RefusedError(
-            f"the path of work_dir {spec.home} contains a %, which delta-rs decodes",
-            hint="choose another work_dir",
-        )
+    delta_uri(spec.home)  # which the ledger needs
     if spec.home.is_relative_to(spec.source_path):
         raise RefusedError(
             f"work_dir {spec.home.parent} lies inside the application's state directory",

@@ -28,6 +28,7 @@ _BATCH = 256
 _BUFFER_BYTES = 1 << 20
 """Large values are not read into memory all at once."""
 _COLUMNS = ["store_partition", "family", "key", "value", "reason"]
+_LOST = "unknown: the files that had the reasons are gone or damaged, or were not kept"
 _MISREAD = (LookupError, TypeError, ValueError, AssertionError)
 """Errors of a damaged file beside pyarrow's own: columns with other names, or without values."""
 
@@ -109,7 +110,7 @@ def _place_of(receipt: Receipt | Tail) -> dict[str, object]:
 
 
 def _of_files(home: Path, receipts: list[Receipt]) -> tuple[RejectReason, ...]:
-    """The reasons in the files of kept rejects. Empty if none were kept, or if their files are gone."""
+    """The reasons in the files of kept rejects."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -122,6 +123,8 @@ def _of_files(home: Path, receipts: list[Receipt]) -> tuple[RejectReason, ...]:
                     merged.take(reason, "", 1, partial(_example, batch, row))
                 if merged.count >= MOST_READ:
                     return merged.reasons
+    if lost := sum(receipt.rejected for receipt in receipts) - merged.count:
+        merged.take(_LOST, "", lost, tuple)
     return merged.reasons
 
 

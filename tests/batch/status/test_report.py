@@ -202,14 +202,28 @@ def test_the_reasons_of_an_earlier_release_are_in_the_files_of_rejects(rejected:
         first, second = reject_reasons(_of_an_earlier_release(rejected))
         assert [(each.records, len(each.examples)) for each in (first, second)] == [(30, 3), (2, 2)]
         shutil.rmtree(rejected.home / folder)
-    assert reject_reasons(_of_an_earlier_release(rejected)) == ()
+    (lost,) = reject_reasons(_of_an_earlier_release(rejected))
+    assert (lost.records, lost.reason.startswith("unknown: the files that had the reasons are gone")) == (32, True)
 
 
 def test_a_damaged_file_of_rejects_is_left_out(rejected: Spec) -> None:
     run(rejected)
     files = sorted((rejected.home / "chunks").rglob("*.rejects.parquet"))
     files[-1].write_bytes(b"PAR1")
-    assert 0 < sum(reason.records for reason in reject_reasons(_of_an_earlier_release(rejected))) < 32
+    reasons = reject_reasons(_of_an_earlier_release(rejected))
+    assert sum(reason.records for reason in reasons) == 32
+    assert 0 < sum(reason.records for reason in reasons if reason.reason.startswith("unknown")) < 32
+
+
+def test_rejects_whose_files_are_gone_are_not_called_none(rejected: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(rejected)
+    for folder in ("chunks", "dead-letters"):
+        shutil.rmtree(rejected.home / folder)
+    standing = _of_an_earlier_release(rejected)
+    monkeypatch.setattr("migrate.batch.status.reject_reasons.read_standing", lambda _: standing)
+    shown = "\n".join(show_rejects(rejects(rejected), Output()))
+    assert "32 records: unknown: the files that had the reasons are gone" in shown
+    assert "no record was rejected" not in shown
 
 
 def test_rejects_that_were_skipped_have_their_reasons_too(rejected: Spec) -> None:
