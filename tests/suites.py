@@ -55,6 +55,7 @@ REAL = (
     "queries/routing/test_real_group.py",
     "serve/test_attacks.py",
     "serve/test_command.py::test_a_signal_is_the_regular_end",
+    "serve/test_command.py::test_the_example_of_the_help_works",
     "serve/test_foreign_peers.py",
     "serve/test_scans.py",
     "serve/test_load.py",

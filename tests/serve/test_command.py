@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import signal
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -72,3 +75,36 @@ def test_a_signal_is_the_regular_end(tmp_path: Path, number: signal.Signals) -> 
         process.send_signal(number)
         assert process.wait(20) == 0
         assert process.stderr.read() == ""
+
+
+def test_the_example_of_the_help_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a migration whose spec names no serde, as `init` writes it: keys are bytes."""
+    make_orders(tmp_path / "app", 1, {"order-001586": "a value"})
+    spec = tmp_path / "migration.toml"
+    spec.write_text(
+        'name = "m"\nwork_dir = "work"\n[source]\npath = "app"\nstores = ["orders"]\n'
+        f'format = "{KEY_VALUE}"\n[target]\nformat = "kafka-streams.timestamped-key-value"\n'
+    )
+    with pytest.raises(SystemExit):
+        main(["serve", "--help"])
+    found = re.search(r"curl '?http://127\.0\.0\.1:7654(/[^'\s]*)", capsys.readouterr().out)
+    assert found is not None
+    command = [sys.executable, "-c", "from migrate.cli import main; main()", "serve", str(spec), "--port", "0"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            line = process.stderr.readline()
+            url = line.split()[2].rstrip(",")
+            assert f"old and new records at {url}/compare" in line
+            with urllib.request.urlopen(url + found[1]) as answer:
+                assert json.load(answer)["key"] == base64.b64encode(b"order-001586").decode()
+            for other in (b"order-001586".hex() + "?encoding=hex", "b3JkZXItMDAxNTg2?encoding=base64url"):
+                with urllib.request.urlopen(f"{url}/stores/orders/keys/{other}") as answer:
+                    assert answer.status == 200
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(f"{url}/stores/orders/keys/order-001586")
+            said = json.load(refused.value)
+            assert "which was read as base64url" in said["detail"]
+            assert "?encoding=text" in said["next"]
+        finally:
+            process.terminate()
