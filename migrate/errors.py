@@ -175,6 +175,8 @@ class StateStoreMigratedError(InvalidStateStoreError):
 class UnknownStateStoreError(InvalidStateStoreError):
     """There is no store of this name."""
 
+    exit_code = ExitCode.REFUSED
+
 
 class InvalidStateStorePartitionError(InvalidStateStoreError):
     """The partition is not on this host: ask the host that has it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import tomllib
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from rocksdict import Options, Rdict
 
+from migrate.batch.chunk.task import run_tasks
 from tests.support import make_store
 
 COMMAND = Path(sys.executable).with_name("stateferry")
@@ -113,6 +115,13 @@ def test_the_limit_of_open_files_is_raised_as_far_as_it_may_be(many_tables: Path
     for verb in (("inspect", many_tables), ("doctor", spec, "--no-spark"), ("plan", spec), ("run", spec, "--no-spark")):
         done = _command(*verb, before="ulimit -Sn 300;")
         assert (done.returncode, b"Traceback" in done.stderr) == (0, False), verb
+
+
+def test_workers_raise_the_limit_too() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft - 1, hard))
+    run_tasks([])
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
 
 
 def test_too_few_open_files_end_in_a_sentence_in_every_verb(many_tables: Path, tmp_path: Path) -> None:

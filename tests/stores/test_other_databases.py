@@ -10,7 +10,8 @@ import pytest
 from rocksdict import Options, Rdict
 
 from migrate import DualReadStore, doctor, init_spec, inspect, migrate_store, open_store, plan, run
-from migrate.errors import MigrationError, RefusedError
+from migrate.errors import ExitCode, MigrationError, RefusedError
+from migrate.queries.side_by_side.stores import SideBySideStores
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, Database
 from migrate.stores.rocksdb.live import open_live
 from tests.support import RAW, Tables, make_store, raw_spec, read_families
@@ -117,6 +118,16 @@ def test_every_way_in_names_it_and_leaves_it_as_it_is(kind: str, tmp_path: Path)
         failed = [" ".join(check.detail.split()) for check in report.checks if check.outcome == "failed"]
         assert any(message in detail for detail in failed)
     assert {path: path.read_bytes() for path in source.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("kind", ["leveldb", "backup", "encrypted", "rocksdict"])
+def test_queries_name_it_too_and_are_refused(kind: str, tmp_path: Path) -> None:
+    make, message, _ = KINDS[kind]
+    spec = raw_spec(tmp_path, make(tmp_path))
+    with pytest.raises(MigrationError) as refused:
+        SideBySideStores(spec).get(None, "k")
+    assert message in refused.value.message
+    assert refused.value.exit_code == ExitCode.REFUSED
 
 
 def test_a_folder_of_backups_is_named_with_the_databases_beside_it(tmp_path: Path) -> None:

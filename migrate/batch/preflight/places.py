@@ -33,7 +33,7 @@ from migrate.stores.rocksdb.options_file import reads_new_stores, rocksdb_versio
 SPACE_MARGIN = 1.2
 _CLOCK_SLACK_SECONDS = 60
 _NO_SNAPSHOT = 'stop the application for the whole run instead: [run] source = "live", or leave it out'
-_OTHER_FILES = 128
+_OTHER_FILES = 48
 
 
 def check_position(source: Source) -> None:
