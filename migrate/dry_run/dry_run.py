@@ -195,7 +195,18 @@ class _DryRun:
         is_left = conversion.changes_changelog and way_of(spec, conversion) == "none"
         if is_left and CHANGELOG not in spec.conversion.allow:
             return "the changelog would no longer match the store: a restore would bring the old records back"
-        return changelog_note(spec, conversion)
+        note = changelog_note(spec, conversion)
+        if spec.changelog is None and conversion.source.has_changelog and self._names_no_changelog():
+            return f"the files name no changelog: is logging disabled? where there is one, {note}"
+        return note
+
+    def _names_no_changelog(self) -> bool:
+        """Whether no file of the old stores states a position in a changelog."""
+        is_read = any(check.name == "source.files" and check.outcome == "ok" for check in self._checks)
+        if not (is_read and self._spec.source.store_names):
+            return False
+        source = self._preflight.source
+        return not any(self._retry(partial(source.changelog_lines, each)) for each in source.partitions)
 
     def _changelog_plan(self, found: Inventory, slots: int) -> ChangelogPlan | None:
         is_known = any(each.name == "changelog.topic" and each.outcome == "ok" for each in self._checks)

@@ -30,6 +30,10 @@ _EXPECTATIONS = {
     "model_type": "should be a section, with keys of its own",
 }
 """Error messages in place of pydantic's own, by pattern or by the type of error."""
+_NO_PARTITIONS = (
+    "another number of store partitions is not possible yet; the nearest: an application with a new id reads its "
+    "input, repartitioned to that number, from the beginning"
+)
 
 
 def spec_error(error: ValidationError, model: type[BaseModel], *, where: str, hint: str) -> SpecError:
@@ -88,6 +92,8 @@ def _message(mistake: ErrorDetails, model: type[BaseModel]) -> str:
     where = ".".join(location) or "the spec"
     if mistake["type"] == "extra_forbidden":
         known = _known_keys(model, location[:-1])
+        if where == "target.partitions":
+            return f"{where}: {_NO_PARTITIONS}"
         near = get_close_matches(location[-1], known, n=1, cutoff=0.5)
         return f"unknown key {where!r}: " + (f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}")
     if mistake["type"] == "missing":

@@ -70,6 +70,8 @@ class _SerdeSection(_Section):
         if self.serde not in SERDE_NAMES:
             near = get_close_matches(self.serde, SERDE_NAMES, n=1, cutoff=0.5)
             ways = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(SERDE_NAMES)}"
+            if self.serde.startswith("proto"):
+                ways = "not possible yet; a [conversion] function gets the bytes, and can use the generated classes"
             raise ValueError(f"unknown serde {self.serde!r}: {ways}")
         allowed = _OPTIONS.get(self.serde, frozenset())
         for name in sorted(self.model_fields_set - {"serde"}):

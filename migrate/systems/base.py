@@ -170,6 +170,10 @@ class System(ABC):
         """The changelog offsets in column families of RocksDB directories, newest first; side files take precedence."""
         return ChangelogOffsets()
 
+    def input_lines(self, path: Path, partition: StorePartition) -> tuple[Line, ...]:
+        """The changelog offsets that a task's side files state in topics that are no changelogs."""
+        return ()
+
     def position_problem(self, path: Path, partition: StorePartition) -> str | None:
         """Why the changelog offset of the state in `path` is unknown, so that nothing can be replayed onto it."""
         return None if self.positions(path, partition).lines else f"{partition.id} has no changelog offset"

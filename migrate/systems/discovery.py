@@ -24,6 +24,10 @@ from migrate.systems.checkpoint_file import (
 )
 from migrate.systems.task_tree import GLOBAL, KAFKA_STREAMS, KEY_VALUE_STORES, TASK_TREES, TaskTree
 
+_IN_MEMORY = (
+    ". A store in memory is in its changelog alone, which cannot be migrated yet: let the old application declare "
+    "a persistent store of the same name, start it once, so that it is restored to disk, stop it, and migrate that"
+)
 _KINDS = {False: "key-value", True: "windowed or session"}
 _TOPOLOGY = re.compile(r"__.+__")
 
@@ -104,9 +108,9 @@ class TaskTreeSystem(System):
             )
         near = get_close_matches(store, names[is_segmented], n=1, cutoff=0.5)
         hint = f"did you mean {near[0]!r}? " if near else ""
+        there = f"there are: {', '.join(names[is_segmented]) or 'none'}"
         return RefusedError(
-            f"no {_KINDS[is_segmented]} store {store!r} in {path}",
-            hint=f"{hint}there are: {', '.join(names[is_segmented]) or 'none'}",
+            f"no {_KINDS[is_segmented]} store {store!r} in {path}", hint=f"{hint}{there}{'' if near else _IN_MEMORY}"
         )
 
     def place(self, task: str, store: str, *, is_segmented: bool) -> Path:
@@ -167,6 +171,11 @@ class TaskTreeSystem(System):
         lines = self.checkpoint_lines(path / partition.task) or []
         own = lines_of_store(self, path, partition, lines)
         return ChangelogOffsets(lines=tuple(line for line, mine in zip(lines, own, strict=True) if mine))
+
+    def input_lines(self, path: Path, partition: StorePartition) -> tuple[Line, ...]:
+        """The lines of a task's checkpoint file whose topics are no changelogs: with topology.optimization, inputs."""
+        lines = self.checkpoint_lines(path / partition.task) or []
+        return tuple(line for line in lines if not line[0].endswith("-changelog"))
 
     def warnings(self, path: Path, partitions: Sequence[StorePartition]) -> list[str]:
         """Checkpoints that are missing, and changelog offsets that are unknown."""

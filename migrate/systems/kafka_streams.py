@@ -39,6 +39,7 @@ from migrate.systems.offsets_family import read_offsets
 from migrate.systems.task_tree import KAFKA_STREAMS, STREAMIZ, locks_above
 
 _LEAST_SEGMENT_MS = 60_000
+_NOT_STATED = "its application did not stop cleanly, or there is no changelog (logging disabled)"
 _VERSIONS = {
     "5.18": "2.8 or older",
     "6.19": "3.0",
@@ -99,7 +100,7 @@ class KafkaStreams(TaskTreeSystem):
         directories = (partition.directories(path).values() for partition in partitions)
         if all(any(OFFSETS_FAMILY in read_options(directory) for directory in each) for each in directories):
             return None
-        return f"{Path(partitions[0].task).name} has no {CHECKPOINT}: its application did not stop cleanly"
+        return f"{Path(partitions[0].task).name} has no {CHECKPOINT}: {_NOT_STATED}"
 
     def transactional_ids(self, path: Path, application: str, most: int) -> Iterator[str]:
         """`<application.id>-<process id>-<thread>`: org.apache.kafka.streams.processor.internals.StreamsProducer."""
@@ -135,7 +136,7 @@ class KafkaStreams(TaskTreeSystem):
         if not lines and any(each.has_offset for each in offsets):
             return None
         if not lines:
-            return f"{Path(partition.task, CHECKPOINT)} has no line for it: its application did not stop cleanly"
+            return f"{Path(partition.task, CHECKPOINT)} has no line for it: {_NOT_STATED}"
         if any(offset == OFFSET_UNKNOWN for _, _, offset in lines) and not all(map(_is_empty, directories)):
             return f"its line in {Path(partition.task, CHECKPOINT)} says that its position is unknown"
         return None

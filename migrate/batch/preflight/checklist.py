@@ -37,6 +37,7 @@ from migrate.batch.preflight.places import (
 )
 from migrate.batch.preflight.retry import with_retries
 from migrate.batch.run_lock import another_run, is_run_at_work
+from migrate.batch.source.changelog_ends import check_has_own_changelog
 from migrate.batch.source.reading import read_store
 from migrate.batch.source.snapshot import has_snapshot, is_snapshot_current, open_source
 from migrate.batch.source.source import Source, find_source
@@ -46,7 +47,7 @@ from migrate.errors import DamagedLedgerError, MigrationError, RefusedError, Sto
 from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.reports import Doubt
 from migrate.model.units import plural
-from migrate.spec.allowed import KEY_CHANGE, allowing
+from migrate.spec.allowed import CHANGELOG, KEY_CHANGE, allowing
 from migrate.spec.function.names import name_warnings
 from migrate.stores.rocksdb.options_file import (
     NEWEST_FORMAT_VERSION,
@@ -307,7 +308,20 @@ class Preflight:
         return tuple(replace(check, purposes=_REPORTS) for check in checks)
 
     def _allowed(self) -> None:
-        check_conversion(self._spec, self._context.conversion, self._context.ref)
+        try:
+            check_conversion(self._spec, self._context.conversion, self._context.ref)
+        except RefusedError:
+            if self._spec.changelog is None and CHANGELOG not in self._spec.conversion.allow:
+                self._check_own_changelogs()
+            raise
+
+    def _check_own_changelogs(self) -> None:
+        """Raises RefusedError for a store that has none, for which advice to migrate it would lead nowhere."""
+        try:
+            source = self.source
+        except (MigrationError, OSError):
+            return  # a check reports the error
+        check_has_own_changelog(source)
 
     def _verified(self) -> str:
         has_begun = self.stored is not None

@@ -26,6 +26,11 @@ _CONFIRM = (
     "application is stopped (docs/operations.md has the command), and confirm each: --changelog-end "
     f"TOPIC-PARTITION=N; {_ACCEPT}"
 )
+_INPUT_TOPIC = (
+    "a table that is restored from its input topic (topology.optimization) shares it with others, and it is not "
+    "rewritten: let the old application keep the table in a changelog of its own (topology.optimization = none), start "
+    f"and stop it once, and migrate that; {_ACCEPT}"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,7 @@ def check_ends(source: Source, ends: ChangelogEnds) -> str | Doubt:
 
     An owner that counts its stops is past the end: the end counts then.
     """
+    check_has_own_changelog(source)
     positions = [each for partition in source.partitions for each in _positions(source, partition)]
     if foreign := sorted(set(ends) - {each.name for each in positions}):
         raise RefusedError(
@@ -83,6 +89,20 @@ def check_ends(source: Source, ends: ChangelogEnds) -> str | Doubt:
         taken = f"{_listed(ahead)}, as --changelog-end says: that end is taken, as the owner counts its stops"
         return Doubt(taken, "make sure that these topics were not made again")
     return f"every changelog ends where its store is, as --changelog-end says: {_listed(positions)}"
+
+
+def check_has_own_changelog(source: Source) -> None:
+    """Raises RefusedError for a store whose files state positions in topics that are no changelogs alone."""
+    for partition in source.partitions:
+        if (found := restored_from(source, partition)) and not source.changelog_lines(partition):
+            raise RefusedError(f"{partition.id} has no position in a changelog: {found}", hint=_INPUT_TOPIC)
+
+
+def restored_from(source: Source, partition: StorePartition) -> str:
+    """A sentence on topics that its task names and that are no changelogs; empty: there are none."""
+    lines = source.system.input_lines(source.path, partition)
+    named = (f"position {offset} of the topic {topic}" for topic, _, offset in lines)
+    return f"its task's files name {_listed(named)}, which is no changelog of the application" if lines else ""
 
 
 def _check_end(each: _Position, position: int, end: int, *, may_be_ahead: bool) -> None:

@@ -29,6 +29,7 @@ from migrate.batch.changelog.broker.stopped import (
 from migrate.batch.changelog.standing import ChangelogStanding
 from migrate.batch.changelog.times import checked_end, lost_beginning
 from migrate.batch.changelog.ways import application_of, changelogs, positions, reached, way_of
+from migrate.batch.source.changelog_ends import restored_from
 from migrate.batch.source.source import Source
 from migrate.errors import RefusedError
 from migrate.kafka.claims import seen_claims
@@ -87,7 +88,9 @@ class AtBroker:
     @cached_property
     def old_topics(self) -> dict[str, Topic]:
         """The old topics by name. Raises RefusedError where one does not exist."""
-        return {name: existing(self.cluster, name) for name in dict.fromkeys(each.topic for each in self.changelogs)}
+        partitions = {partition.id: partition for partition in self.source.partitions}
+        named = {each.topic: restored_from(self.source, partitions[each.store_partition]) for each in self.changelogs}
+        return {name: existing(self.cluster, name, instead) for name, instead in named.items()}
 
     @property
     def partitions(self) -> dict[str, tuple[int, int]]:

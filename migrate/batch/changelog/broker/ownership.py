@@ -12,14 +12,16 @@ from migrate.kafka.cluster import Cluster, Topic
 from migrate.model.changelog.written import Topics
 
 
-def existing(cluster: Cluster, name: str) -> Topic:
-    """The old topic of this name. Raises RefusedError where there is none."""
+def existing(cluster: Cluster, name: str, instead: str = "") -> Topic:
+    """The old topic of this name. Raises RefusedError where there is none; `instead`: what the files name."""
     topic = cluster.topic(name)
     if topic is None:
         raise RefusedError(
-            f"the changelog {name} does not exist",
-            hint="check [changelog] application_id, and that `bootstrap` names the application's cluster; a table "
-            "whose changelog is its input topic (topology.optimization) cannot be migrated with it",
+            f"the changelog {name} does not exist{instead and f': {instead}'}",
+            hint="check [changelog] application_id, and that `bootstrap` names the application's cluster; is logging "
+            "disabled for this store, so that it has no changelog? leave [changelog] out; a table whose changelog is "
+            "its input topic cannot be migrated with it: let the old application keep it in a changelog of its own "
+            "(topology.optimization = none), start and stop it once, and migrate that",
         )
     return topic
 
