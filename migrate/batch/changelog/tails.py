@@ -25,7 +25,7 @@ from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.plan.target_layout import retention_and_reach
 from migrate.batch.source.snapshot import snapshot_record
-from migrate.batch.source.source import target_system
+from migrate.batch.source.source import source_system, target_system
 from migrate.errors import RefusedError
 from migrate.kafka.cluster import Cluster, Ends
 from migrate.model.changelog.compared import Reread
@@ -78,7 +78,7 @@ def tail_tasks(
     for changelog in changelogs(spec):
         partition = changelog.store_partition
         offset, ends = at[partition], every[partition]
-        if (offset or 0) > ends.end:
+        if (offset or 0) > ends.end and not source_system(spec).ahead:  # which counts its stops
             raise RefusedError(
                 f"{partition} is at {offset} of {changelog.topic}-{changelog.number}, which ends at {ends.end}",
                 hint="was the topic made again since? is [changelog] bootstrap the application's cluster?",

@@ -131,6 +131,32 @@ def _commits(app: App, since: int) -> str:
     return " ".join(repr(key) for key in keys if key[:2] in (b"\0\0", b"\0\1"))
 
 
+def test_a_catch_up_goes_past_a_store_whose_owner_counted_its_stops(tmp_path: Path, broker: Broker) -> None:
+    app = App("streamiz-behind", tmp_path, broker)
+    with Cluster(app.connection) as cluster:
+        cluster.create_topic(app.topic, partitions=2, replication=1, settings={"cleanup.policy": "compact"})
+    for number, position in ((0, 24), (1, 20)):
+        records = {b"key-%d-%d" % (number, each): (b"value", NOW) for each in range(20)}
+        app.write(app.topic, number, records)
+        stored = {key: struct.pack("<qi", time, len(value)) + value for key, (value, time) in records.items()}
+        make_store(tmp_path / f"streamiz/0-{number}/rocksdb/orders", stored)
+        lines = [(app.topic, number, position)]
+        (tmp_path / f"streamiz/0-{number}/.checkpoint").write_bytes(as_streamiz_writes(lines))
+    app.write(app.topic, 1, _LATER)
+    spec = Spec(
+        name=app.name,
+        work_dir=tmp_path / "work",
+        source={"format": "streamiz.timestamped-key-value", "path": tmp_path / "streamiz", "store": "orders"},
+        target={"format": "streamiz.timestamped-key-value", "store": "orders2"},
+        conversion={"function": convert},
+        changelog={"bootstrap": broker.bootstrap, "application": "stopped"},
+    )
+    run(spec)
+    report = catch_up(spec)
+    assert [(each.store_partition, each.records) for each in report.tails] == [("0-1/orders", 3)]
+    assert cutover(spec).state == "cut over"
+
+
 def test_a_streamiz_position_past_the_end_is_said_and_its_store_moves_with_its_changelog(
     tmp_path: Path, broker: Broker
 ) -> None:
