@@ -78,16 +78,7 @@ class SparkChecks:
 
     def check_session(self) -> str:
         """Start a Spark application."""
-        try:
-            context = self._stack.enter_context(spark_context(self._spec.name, self._master, self._files))
-        except RefusedError:
-            raise
-        except Exception as error:  # Spark and py4j raise errors of many classes
-            raise RefusedError(
-                f"no Spark application starts on {self._master}: {_first_message(error)}",
-                hint="check --master, and that the master is running; Spark's log above has more",
-            ) from error
-        self._context = context
+        self._context = context = self._stack.enter_context(spark_context(self._spec.name, self._master, self._files))
         return f"Spark {context.version} on {self._master}"
 
     def check_tasks(self) -> str:
@@ -180,10 +171,3 @@ class SparkChecks:
                     hint="run fewer at a time (--master 'local[N]', spark.executor.cores), or lower [run] chunk_size",
                 )
         return "; ".join(found) or "not reported by the hosts"
-
-
-def _first_message(error: BaseException) -> str:
-    """The first line of Spark's message that is not part of a stack trace."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    messages = [line for line in lines if not line.startswith(("at ", "An error occurred while calling"))]
-    return (messages or lines or [type(error).__name__])[0].removeprefix(": ")

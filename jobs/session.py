@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -20,10 +21,19 @@ from pyspark import SparkConf, SparkContext, SparkFiles
 
 from jobs.jvm import host_name_explained, is_submitted, running_jvm
 from jobs.spark_log import set_level
+from migrate.batch.chunk.executor import STARTS, check_master
+from migrate.errors import RefusedError
 from migrate.model.packages import OUR_PACKAGES, PLACE
 
 _LOCAL = re.compile(r"local(\[.*\])?")
 _LOOPBACK = "127.0.0.1"
+_YARN_ANSWERS_SOON = {
+    "spark.hadoop.yarn.resourcemanager.connect.max-wait.ms": "20000",
+    "spark.hadoop.yarn.resourcemanager.connect.retry-interval.ms": "10000",
+    "spark.hadoop.ipc.client.connect.max.retries.on.timeouts": "1",
+}
+_OF_NO_MASTER = "spark-application-"
+"""So begins the id of an application to which a standalone master gave none: Spark stops it soon, without an error."""
 _ADDRESSES = ("spark.driver.bindAddress", "spark.driver.host", "SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
 """The settings and variables by which a user chooses where Spark listens."""
 
@@ -35,7 +45,7 @@ def spark_context(name: str, master: str | None, files: list[Path]) -> Iterator[
     It ends with the block. A context that was already active is used as it is, and stays.
 
     With `master=None` spark-submit chooses the master, otherwise `local[*]` is used. Raises RefusedError if there is no
-    Java.
+    Java, or if the master does not answer; as `check_master`.
     """
     running = SparkContext._active_spark_context
     if running is not None:
@@ -86,7 +96,7 @@ def _new_context(jvm: JVMView, name: str, master: str | None) -> SparkContext:
     for key, value in settings(given.getAll(), master, os.environ).items():
         conf.set(key, value)
     on_interrupt = signal.getsignal(signal.SIGINT)
-    context = SparkContext(conf=conf)
+    context = _started(conf, name)
     if not given.contains("spark.log.level"):
         set_level(jvm)
     if threading.current_thread() is threading.main_thread():
@@ -94,10 +104,40 @@ def _new_context(jvm: JVMView, name: str, master: str | None) -> SparkContext:
     return context
 
 
+def _started(conf: SparkConf, name: str) -> SparkContext:
+    chosen = conf.get("spark.master", "")
+    check_master(chosen)
+    waiting = "" if is_local(chosen) else ", waiting for executors"
+    logging.getLogger(STARTS).info("%s: starting Spark on %s%s", name, chosen, waiting)
+    try:
+        context = SparkContext(conf=conf)
+    except Exception as error:  # Spark and py4j raise errors of many classes
+        raise _no_application(chosen, _first_message(error)) from error
+    if chosen.startswith("spark://") and str(context.applicationId).startswith(_OF_NO_MASTER):
+        context.stop()
+        raise _no_application(chosen, "the master does not answer")
+    return context
+
+
+def _no_application(master: str, reason: str) -> RefusedError:
+    return RefusedError(
+        f"no Spark application starts on {master}: {reason}",
+        hint="check --master, and that the master is running; Spark's log above has more",
+    )
+
+
+def _first_message(error: BaseException) -> str:
+    """The first line of Spark's message that is not part of a stack trace."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    messages = [line for line in lines if not line.startswith(("at ", "An error occurred while calling"))]
+    return (messages or lines or [type(error).__name__])[0].removeprefix(": ")
+
+
 def settings(given: Iterable[tuple[str, str]], master: str | None, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the settings to add to those `given` to spark-submit, in spark-defaults.conf or in PYSPARK_SUBMIT_ARGS.
 
-    A local master listens only on the loopback interface, and serves no pages.
+    A local master listens only on the loopback interface, and serves no pages. YARN is given up within a minute or so,
+    instead of a quarter of an hour.
     """
     known = dict(given)
     chosen = {"spark.master": master or known.get("spark.master") or "local[*]"}
@@ -106,6 +146,8 @@ def settings(given: Iterable[tuple[str, str]], master: str | None, environment: 
         chosen["spark.ui.showConsoleProgress"] = "false"  # Spark's shell sets it by itself
     if "spark.ui.enabled" not in known and (is_here or not is_submitted(environment)):
         chosen["spark.ui.enabled"] = "false"
+    if chosen["spark.master"] == "yarn":
+        chosen |= {key: value for key, value in _YARN_ANSWERS_SOON.items() if key not in known}
     if is_here and not any(name in known or name in environment for name in _ADDRESSES):
         chosen |= {"spark.driver.bindAddress": _LOOPBACK, "spark.driver.host": _LOOPBACK}
     return chosen

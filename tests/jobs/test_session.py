@@ -27,9 +27,15 @@ def test_without_a_master_it_is_a_local_one() -> None:
     assert settings([], None, {}).items() >= {**HERE, "spark.master": "local[*]"}.items()
 
 
-@pytest.mark.parametrize("master", ["local-cluster[2,1,1024]", "spark://host:7077", "yarn", "k8s://https://host"])
+@pytest.mark.parametrize("master", ["local-cluster[2,1,1024]", "spark://host:7077", "k8s://https://host"])
 def test_a_cluster_is_left_as_it_was_submitted(master: str) -> None:
     assert settings([("spark.master", master)], None, SUBMITTED) == {"spark.master": master}
+
+
+def test_yarn_is_given_up_soon_unless_its_user_says_when() -> None:
+    wait = "spark.hadoop.yarn.resourcemanager.connect.max-wait.ms"
+    assert settings([("spark.master", "yarn")], None, SUBMITTED)[wait] == "20000"
+    assert wait not in settings([(wait, "900000")], "yarn", {})
 
 
 @pytest.mark.parametrize("name", ["spark.driver.host", "spark.driver.bindAddress", "SPARK_LOCAL_IP"])

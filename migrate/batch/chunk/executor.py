@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -17,7 +19,7 @@ from migrate.batch.chunk.bundles import Bundles
 from migrate.batch.chunk.rewrite import RewriteTask, read_breadcrumb
 from migrate.batch.chunk.task import Task, TaskResult, run_tasks
 from migrate.batch.stop import RERUN, Stop
-from migrate.errors import ChunkFailedError, InterruptedMigrationError, MigrationError, SpecError
+from migrate.errors import ChunkFailedError, InterruptedMigrationError, MigrationError, RefusedError, SpecError
 from migrate.model.key_range import show_key
 from migrate.model.packages import claim
 from migrate.model.store_partition import place_name
@@ -27,11 +29,19 @@ from migrate.stores.rocksdb.openings import keeping_open
 
 RETRIES = "stateferry.batch.retries"
 """The logger that reports each failed attempt after which a task is retried."""
+STARTS = "stateferry.batch.starts"
+"""The logger that reports what may take long before the first task starts."""
 _LOG = logging.getLogger(RETRIES)
 ATTEMPTS = 3
 _MOST_AT_ONCE = 4096  # threads are only made as tasks come; a cluster's slots may grow while a run goes on
 _POLL_SECONDS = 0.2
 """How soon a request to stop is noticed: a signal handler does not wake the thread that waits for a task."""
+_HOST = r"(?:[^\s,/:\[\]]+|\[[0-9a-fA-F:.]+\]):\d+"
+_MASTER = re.compile(
+    r"local(?:\[(?:[1-9]\d*|\*)(?:\s*,\s*[1-9]\d*)?\])?|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]"
+    rf"|spark://{_HOST}(?:,{_HOST})*|k8s://[^\s/]\S*|yarn"
+)
+_MASTERS = "local[4], local[*], spark://host:7077, k8s://https://host:6443 or yarn"
 Result = TypeVar("Result")
 Finished = list[tuple[Task, TaskResult]]
 """Tasks that finished together."""
@@ -256,14 +266,26 @@ def executor_opener(spec: Spec, master: str | None) -> ExecutorOpener:
 
 
 def check_reaches_executors(spec: Spec, master: str | None) -> None:
-    """Raises SpecError where the spec's function cannot be sent to the executors of `master`."""
+    """Raises SpecError where the spec's function cannot be sent to the executors of `master`; as `check_master`."""
     if master is None:
         return
+    check_master(master)
     claim("jobs")  # before the function is loaded, whose own modules may have that name
     if callable(spec.conversion.function):
         raise SpecError(
             f"a function that is given as an object does not reach Spark's executors ({master})",
             hint='name it, [conversion] function = "module:function", or leave `master` out to run in this process',
+        )
+
+
+def check_master(master: str) -> None:
+    """Raises SpecError for what no master is called, RefusedError for YARN where nothing says where it is."""
+    if _MASTER.fullmatch(master) is None:
+        raise SpecError(f"{master!r} is no Spark master", hint=f"for example {_MASTERS}")
+    if master == "yarn" and not {"HADOOP_CONF_DIR", "YARN_CONF_DIR"} & os.environ.keys():
+        raise RefusedError(
+            "the Spark master yarn needs Hadoop's configuration, which says where YARN is",
+            hint="set HADOOP_CONF_DIR or YARN_CONF_DIR to the directory of yarn-site.xml",
         )
 
 
@@ -273,7 +295,12 @@ def in_process(_: Spec) -> AbstractContextManager[Executor]:
 
 
 def spark(master: str | None) -> ExecutorOpener:
-    """The opener of an executor on Spark; without a master, on the one that spark-submit names. Raises ImportError."""
+    """The opener of an executor on Spark; without a master, on the one that spark-submit names. Raises ImportError.
+
+    Raises as `check_master`.
+    """
+    if master is not None:
+        check_master(master)
     claim("jobs")
 
     def open_spark(spec: Spec) -> AbstractContextManager[Executor]:

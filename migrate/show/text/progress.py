@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from migrate.batch.chunk.executor import RETRIES
+from migrate.batch.chunk.executor import RETRIES, STARTS
 from migrate.batch.log import LOGGER, RewriteProgress, VerifyProgress
 from migrate.model.events import Event, Listener, ignore
 from migrate.model.units import one_line, plural
@@ -29,10 +29,10 @@ def progress(output: Output) -> Iterator[Listener]:
         with _log_shown(logging.CRITICAL):
             yield ignore
     elif output.verbosity:
-        with _log_shown(logging.WARNING, RETRIES):  # other records would repeat an event
+        with _log_shown(logging.INFO, (RETRIES, STARTS)):  # other records would repeat an event
             yield details(output)
     elif console is not None:
-        with _log_shown(logging.WARNING), _bars(console) as bars:
+        with _log_shown(logging.INFO, (STARTS,), least=logging.WARNING), _bars(console) as bars:
             yield _Bars(bars)
     else:
         with _log_shown(logging.INFO, named=output.named):
@@ -112,11 +112,16 @@ class _OnStandardError(logging.Handler):
 
 
 @contextmanager
-def _log_shown(level: int, name: str = LOGGER, named: Callable[[str], str] = str) -> Iterator[None]:
-    """Log records of this logger on standard error, and nowhere else: the user's function may configure logging."""
+def _log_shown(
+    level: int, names: tuple[str, ...] = (), *, least: int = logging.CRITICAL, named: Callable[[str], str] = str
+) -> Iterator[None]:
+    """Log records from `level` on on standard error, and nowhere else: the user's function may configure logging.
+
+    `names`: those of these loggers, and of others from `least` on; empty: of all.
+    """
     logger, handler = logging.getLogger(LOGGER), _OnStandardError(named)
     before = logger.level, logger.propagate
-    handler.addFilter(logging.Filter(name))
+    handler.addFilter(lambda record: not names or record.name in names or record.levelno >= least)
     logger.addHandler(handler)
     logger.setLevel(level)
     logger.propagate = False
