@@ -24,6 +24,7 @@ ROWS = (
     ("show",),
     ("serve",),
     ("cli",),
+    ("__main__",),
 )
 BATCH_ROWS = (
     ("stop", "run_lock", "home"),

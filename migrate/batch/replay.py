@@ -36,6 +36,7 @@ def replay(
     spec: Spec,
     *,
     master: str | None = None,
+    jobs: int = 1,
     accept_rejects: int | None = None,
     on_event: Listener = ignore,
     changelog_ends: ChangelogEnds | None = None,
@@ -48,6 +49,7 @@ def replay(
     Args:
         spec: the migration, from `load_spec` or built in code.
         master: a Spark master, such as "local[4]"; None: in this process, without Spark.
+        jobs: how many processes of this machine work, without a master; with more than one, a function needs a name.
         accept_rejects: accept new stores that lack up to this many records, which could not be converted.
         on_event: called with each `Event`, before the work goes on.
         changelog_ends: by `<topic>-<partition>`, the offset after the last record that a consumer can read, where that
@@ -63,9 +65,8 @@ def replay(
         InterruptedMigrationError: the time budget is used up.
     """
     acceptance = Acceptance(rejects=accept_rejects)
-    return replay_with(
-        executor_opener(spec, master), spec, on_event=on_event, acceptance=acceptance, changelog_ends=changelog_ends
-    )
+    opener = executor_opener(spec, master, jobs)
+    return replay_with(opener, spec, on_event=on_event, acceptance=acceptance, changelog_ends=changelog_ends)
 
 
 @system_errors_explained()

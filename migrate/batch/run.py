@@ -61,6 +61,7 @@ def run(
     spec: Spec,
     *,
     master: str | None = None,
+    jobs: int = 1,
     unverified: bool = False,
     accept_rejects: int | None = None,
     on_event: Listener = ignore,
@@ -75,6 +76,7 @@ def run(
     Args:
         spec: the migration, from `load_spec` or built in code.
         master: a Spark master, such as "local[4]" or "spark://host:7077"; None: in this process, without Spark.
+        jobs: how many processes of this machine work, without a master; with more than one, a function needs a name.
         unverified: accept new stores that were not verified.
         accept_rejects: accept new stores that lack up to this many records, which could not be converted.
         on_event: called with each `Event`, before the work goes on.
@@ -94,7 +96,7 @@ def run(
         InterruptedMigrationError: the time budget is used up.
     """
     acceptance = Acceptance(unverified, accept_rejects)
-    opener = executor_opener(spec, master)
+    opener = executor_opener(spec, master, jobs)
     return run_with(opener, spec, on_event=on_event, acceptance=acceptance, changelog_ends=changelog_ends, fence=fence)
 
 

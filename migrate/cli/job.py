@@ -68,6 +68,7 @@ def run_and_show(
     *,
     on_spark: bool,
     output: Output,
+    jobs: int = 1,
     unverified: bool = False,
     fence: bool = False,
     accept_rejects: int | None,
@@ -81,7 +82,7 @@ def run_and_show(
     `and_cutover`: the cut-over follows, whose report is the one JSON document.
     """
     check_spark(on_spark=on_spark)
-    from migrate.batch.chunk.executor import in_process, spark
+    from migrate.batch.chunk.executor import here, spark
     from migrate.batch.ledger.gates import Acceptance
     from migrate.batch.replay import replay_with
     from migrate.batch.run import run_with
@@ -99,7 +100,7 @@ def run_and_show(
         check_in_place(spec, "cutover")
     stop = Stop()
     with stopping_on_signals(stop), progress(output) as shown, _metrics(metrics_path, spec.name) as measured:
-        opener = spark(master) if on_spark else in_process
+        opener = spark(master) if on_spark else here(jobs)
         listener = each_of(measured, shown)
         with user_output_to_stderr():
             work = replay_with if replays else partial(run_with, fence=fence, is_cut_over_next=and_cutover)

@@ -7,11 +7,13 @@ import time
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
+from click.core import ParameterSource
 
 from migrate.cli.errors import verb, without_garbage_collection
 from migrate.cli.job import check_spark, fence_option, replay_options, run_and_show, run_options
 from migrate.cli.options import current_output, html_option, page_path, spec_argument
 from migrate.cli.switch import switch_and_show
+from migrate.errors import SpecError
 from migrate.show.output import Output
 from migrate.show.streams import stop_writing, user_output_to_stderr, write_err
 
@@ -53,16 +55,40 @@ def report(spec: str, *, page: str | None) -> None:
 
 _master = click.option("--master", default="local[*]", show_default=True, help="The Spark master to run on.")
 _no_spark = click.option("--no-spark", is_flag=True, help="Run in this process, one chunk at a time, without a JVM.")
+_jobs = click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Run in N processes of this machine, without Spark and Java.",
+)
+
+
+def _without_spark(*, no_spark: bool, jobs: int | None) -> int:
+    """In how many processes to run without Spark; 0: on Spark. Raises SpecError for a master too."""
+    if jobs is None:
+        return int(no_spark)
+    if click.get_current_context().get_parameter_source("master") is not ParameterSource.DEFAULT:
+        raise SpecError("--jobs is for a run without Spark, and --master for one on Spark", hint="give one of them")
+    return jobs
 
 
 @click.command()
 @spec_argument
 @_master
 @_no_spark
+@_jobs
 @click.option("--cutover", "and_cutover", is_flag=True, help="Afterwards, put the new stores in place of the old ones.")
 @run_options
 @verb
-def run(spec: str, master: str, *, no_spark: bool, and_cutover: bool, **options: Any) -> None:  # noqa: ANN401
+def run(
+    spec: str,
+    master: str,
+    *,
+    no_spark: bool,
+    jobs: int | None,
+    and_cutover: bool,
+    **options: Any,  # noqa: ANN401
+) -> None:
     """Run a migration: plan, rewrite, assemble, verify and publish.
 
     If it is interrupted or killed, the same command continues where it stopped.
@@ -70,10 +96,10 @@ def run(spec: str, master: str, *, no_spark: bool, and_cutover: bool, **options:
     \b
     stateferry run migration.toml
     stateferry run migration.toml --master 'local[4]'
-    stateferry run migration.toml --no-spark --cutover
+    stateferry run migration.toml --jobs 4 --cutover
     """
-    output = current_output()
-    run_and_show(spec, master, on_spark=not no_spark, output=output, and_cutover=and_cutover, **options)
+    output, here = current_output(), _without_spark(no_spark=no_spark, jobs=jobs)
+    run_and_show(spec, master, on_spark=not here, jobs=here, output=output, and_cutover=and_cutover, **options)
     if and_cutover:
         accepted = {name: options[name] for name in ("unverified", "accept_rejects")}
         switch_and_show("cutover", spec, output, checksums=False, **accepted)  # it was verified just now
@@ -102,9 +128,10 @@ def rejects(spec: str) -> None:
 @spec_argument
 @_master
 @_no_spark
+@_jobs
 @replay_options
 @verb
-def replay(spec: str, master: str, *, no_spark: bool, **options: Any) -> None:  # noqa: ANN401
+def replay(spec: str, master: str, *, no_spark: bool, jobs: int | None, **options: Any) -> None:  # noqa: ANN401
     """Go on with a fixed function: rewrite the chunks that lack rejected records.
 
     Nothing but the function may have changed since the run. The other chunks stay as they are; everything is verified
@@ -114,7 +141,8 @@ def replay(spec: str, master: str, *, no_spark: bool, **options: Any) -> None:  
     stateferry rejects migration.toml
     stateferry replay migration.toml
     """
-    run_and_show(spec, master, on_spark=not no_spark, output=current_output(), replays=True, **options)
+    here = _without_spark(no_spark=no_spark, jobs=jobs)
+    run_and_show(spec, master, on_spark=not here, jobs=here, output=current_output(), replays=True, **options)
 
 
 @click.command()
@@ -179,8 +207,9 @@ def _follow(spec: Spec, interval: float, output: Output) -> None:
 )
 @_master
 @_no_spark
+@_jobs
 @verb
-def verify(spec: str, *, mode: Literal["full", "digest"], master: str, no_spark: bool) -> None:
+def verify(spec: str, *, mode: Literal["full", "digest"], master: str, no_spark: bool, jobs: int | None) -> None:
     """Compare the new stores on disk with the converted old ones.
 
     `full` converts the old records again and compares every record; `digest` compares digests with those that the run
@@ -190,7 +219,8 @@ def verify(spec: str, *, mode: Literal["full", "digest"], master: str, no_spark:
     stateferry verify migration.toml
     stateferry verify migration.toml --mode digest --no-spark
     """
-    check_spark(on_spark=not no_spark)
+    here = _without_spark(no_spark=no_spark, jobs=jobs)
+    check_spark(on_spark=not here)
     from migrate.batch.steps.verify_stores import verify as check
     from migrate.batch.stop import Stop
     from migrate.cli.signals import stopping_on_signals
@@ -200,7 +230,7 @@ def verify(spec: str, *, mode: Literal["full", "digest"], master: str, no_spark:
 
     output, loaded, stop = current_output(), load_spec(spec), Stop()
     with stopping_on_signals(stop), progress(output) as listener, user_output_to_stderr():
-        report = check(loaded, mode=mode, master=None if no_spark else master, on_event=listener, stop=stop)
+        report = check(loaded, mode=mode, master=None if here else master, jobs=here or 1, on_event=listener, stop=stop)
     output.show(report, show_verify)
 
 

@@ -178,12 +178,12 @@ def doctor(spec: str, *, master: str, no_spark: bool, ends: tuple[str, ...]) -> 
     from migrate.batch.preflight.doctor import doctor as check_all
     from migrate.batch.source.changelog_ends import parse_changelog_ends
     from migrate.show.text.checks import show_doctor
-    from migrate.show.text.progress import progress
+    from migrate.show.text.progress import start_shown
     from migrate.spec.loading import load_spec
 
     known = parse_changelog_ends(ends)
     loaded, output = load_spec(spec), current_output()
-    with progress(output):  # a master that does not answer takes a minute
+    with start_shown(output):  # a master that does not answer takes a minute
         report = check_all(loaded, master=None if no_spark else master, changelog_ends=known)
     output.show(report, show_doctor)
     return report.exit_code

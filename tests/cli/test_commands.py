@@ -119,3 +119,9 @@ def test_every_command_has_help_with_an_example(name: str) -> None:
     assert command.help is not None
     assert f"stateferry {name}" in command.help
     assert all(not isinstance(option, click.Option) or option.help for option in command.params)
+
+
+def test_the_package_is_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "migrate", "formats"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == stateferry("formats").stdout

@@ -25,7 +25,8 @@ LEAST_HITS = 3
 @click.option("--only", type=click.Choice(required_events()), metavar="EVENT", help="Kill at this event alone.")
 @click.option("--leftovers/--no-leftovers", default=True, show_default=True, help="Look for what was left behind.")
 @click.option("--spark", is_flag=True, help="Kill `spark-submit` and all below it instead, at any instant.")
-def main(*, kills: int, seed: int | None, only: str | None, leftovers: bool, spark: bool) -> None:
+@click.option("--jobs", is_flag=True, help="Kill runs over two processes without Spark instead, at any instant.")
+def main(*, kills: int, seed: int | None, only: str | None, leftovers: bool, spark: bool, jobs: bool) -> None:
     """Migrate, kill the migration, resume it, kill that too; then compare with a migration that nobody killed.
 
     Then as many processors on the lazy adapter, compared with a dict.
@@ -33,17 +34,17 @@ def main(*, kills: int, seed: int | None, only: str | None, leftovers: bool, spa
     seed = time.time_ns() % 1_000_000 if seed is None else seed
     folder = Path(tempfile.mkdtemp(prefix="stateferry-kill-"))
     started = time.monotonic()
-    if spark:
-        from tests.kill.on_spark import ON_SPARK, SparkSubmit
+    if spark or jobs:
+        from tests.kill.on_spark import ON_SPARK, Jobs, SparkSubmit
 
         goal = Goal(kills, 0, seed, look_for_leftovers=leftovers, scenarios=(ON_SPARK,), has_events=False)
-        tally = kill_all(goal, folder, click.echo, SparkSubmit)
+        tally = kill_all(goal, folder, click.echo, SparkSubmit if spark else Jobs)
     else:
         goal = Goal(kills, LEAST_HITS, seed, only, leftovers)
         tally = kill_all(goal, folder, click.echo)
     click.echo(_table(goal, tally))
     wrong = _wrong(goal, tally)
-    if not spark and only is None:
+    if not (spark or jobs) and only is None:
         wrong += _kill_adapters(folder, kills)
     click.echo(f"seed {seed}, {time.monotonic() - started:.0f} s")
     if wrong:

@@ -1,4 +1,4 @@
-"""Runs by `spark-submit`, killed with all their processes at any instant."""
+"""Runs by `spark-submit`, or over processes without Spark, killed with all their processes at any instant."""
 
 from __future__ import annotations
 
@@ -47,6 +47,10 @@ format = "rocksdb.raw"
 class SparkSubmit:
     """Submits a job for each order to `run`."""
 
+    def command(self, spec: str) -> list[str]:
+        """Its words."""
+        return [str(Path(sys.executable).with_name("spark-submit")), *_COMMAND, "--spec", spec, "--json"]
+
     def __enter__(self) -> Self:
         return self
 
@@ -56,11 +60,10 @@ class SparkSubmit:
     def fulfil(self, order: Order, *, log: Path) -> Outcome:
         """Killed after so many seconds, or left alone; `log` gets what it prints."""
         assert order.command == "run" and order.at is None
-        submit = Path(sys.executable).with_name("spark-submit")
         environment = job_environment() | {"PYTHONPATH": f"{SITE_PACKAGES}:{ROOT}"}
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [submit, *_COMMAND, "--spec", order.spec, "--json"],
+                self.command(str(order.spec)),
                 cwd=log.parent,
                 env=environment,
                 stdout=output,
@@ -75,3 +78,11 @@ class SparkSubmit:
             kill_session(process.pid)
             process.wait()
         return Outcome(killed=False, code=code)
+
+
+class Jobs(SparkSubmit):
+    """Runs over two processes without Spark."""
+
+    def command(self, spec: str) -> list[str]:
+        """Its words."""
+        return [sys.executable, "-m", "migrate", "run", spec, "--jobs", "2", "--json"]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tests.kill.adapter import kill_adapter
 from tests.kill.harness import Goal, kill_all
+from tests.kill.on_spark import ON_SPARK, Jobs
 from tests.kill.scenarios import WINDOWS, scenarios
 from tests.kill.zygote import Zygote
 
@@ -29,3 +30,10 @@ def test_segments_that_move_survive_it_too(tmp_path: Path) -> None:
     tally = kill_all(Goal(kills=12, hits=0, seed=3, scenarios=mine), tmp_path)
     assert tally.failures == []
     assert tally.kills >= 12
+
+
+def test_runs_over_several_processes_survive_it_too(tmp_path: Path) -> None:
+    goal = Goal(kills=6, hits=0, seed=5, scenarios=(ON_SPARK,), has_events=False)
+    tally = kill_all(goal, tmp_path, victims=Jobs)
+    assert tally.failures == []
+    assert tally.kills >= 6

@@ -6,6 +6,14 @@ from tests.mutants.mutant import Mutant
 
 DAMAGE: tuple[Mutant, ...] = (
     Mutant(
+        name="workers-outlive-their-driver",
+        claim="I5",
+        definition="_receive",
+        old="        os._exit(ExitCode.INTERRUPTED)\n",
+        new="        pass\n",
+        tests=("test_they_end_with_a_driver_that_is_killed",),
+    ),
+    Mutant(
         name="damaged-times-kept",
         claim="I4",
         definition="_is_as_written",

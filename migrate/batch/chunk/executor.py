@@ -16,6 +16,7 @@ from threading import Event
 from typing import Protocol, TypeVar
 
 from migrate.batch.chunk.bundles import Bundles
+from migrate.batch.chunk.processes import open_processes
 from migrate.batch.chunk.rewrite import RewriteTask, read_breadcrumb
 from migrate.batch.chunk.task import Task, TaskResult, run_tasks
 from migrate.batch.stop import RERUN, Stop
@@ -259,22 +260,30 @@ def _worker_died(task: Task, error: Exception) -> MigrationError:
 ExecutorOpener = Callable[[Spec], AbstractContextManager[Executor]]
 
 
-def executor_opener(spec: Spec, master: str | None) -> ExecutorOpener:
-    """The opener of the executor for `master`; None: this process. Raises SpecError for a function without a name."""
-    check_reaches_executors(spec, master)
-    return in_process if master is None else spark(master)
+def executor_opener(spec: Spec, master: str | None, jobs: int = 1) -> ExecutorOpener:
+    """The opener of the executor for `master`; None: as many processes here. Raises SpecError.
+
+    It is an error to give both, or a function without a name to another process.
+    """
+    if master is not None and jobs != 1:
+        raise SpecError(f"{jobs} jobs are processes without Spark, and the master {master} is one of Spark's")
+    check_reaches_executors(spec, master, jobs)
+    return here(jobs) if master is None else spark(master)
 
 
-def check_reaches_executors(spec: Spec, master: str | None) -> None:
-    """Raises SpecError where the spec's function cannot be sent to the executors of `master`; as `check_master`."""
-    if master is None:
+def check_reaches_executors(spec: Spec, master: str | None, jobs: int = 1) -> None:
+    """Raises SpecError where the spec's function cannot be sent to where the tasks run; as `check_master`."""
+    if master is not None:
+        check_master(master)
+        claim("jobs")  # before the function is loaded, whose own modules may have that name
+    elif jobs == 1:
         return
-    check_master(master)
-    claim("jobs")  # before the function is loaded, whose own modules may have that name
     if callable(spec.conversion.function):
+        where = "the processes of `jobs`" if master is None else f"Spark's executors ({master})"
         raise SpecError(
-            f"a function that is given as an object does not reach Spark's executors ({master})",
-            hint='name it, [conversion] function = "module:function", or leave `master` out to run in this process',
+            f"a function that is given as an object does not reach {where}",
+            hint='name it, [conversion] function = "module:function", or leave `master` and `jobs` out to run in this '
+            "process",
         )
 
 
@@ -287,6 +296,11 @@ def check_master(master: str) -> None:
             "the Spark master yarn needs Hadoop's configuration, which says where YARN is",
             hint="set HADOOP_CONF_DIR or YARN_CONF_DIR to the directory of yarn-site.xml",
         )
+
+
+def here(jobs: int) -> ExecutorOpener:
+    """The opener of an executor without Spark: in this process, or over several of this machine."""
+    return in_process if jobs == 1 else lambda _: open_processes(jobs)
 
 
 def in_process(_: Spec) -> AbstractContextManager[Executor]:

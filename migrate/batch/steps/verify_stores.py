@@ -46,6 +46,7 @@ def verify(
     *,
     mode: Mode = "full",
     master: str | None = None,
+    jobs: int = 1,
     on_event: Listener = ignore,
     stop: Stop | None = None,
 ) -> VerifyReport:
@@ -59,6 +60,7 @@ def verify(
         mode: "full" compares the stores with the snapshot, converted again; "digest" with the receipts, and these
             with the number of records in the snapshot.
         master: a Spark master, such as "local[4]"; None: in this process, without Spark.
+        jobs: how many processes of this machine work, without a master; with more than one, a function needs a name.
         on_event: called with each `Event`, before the work goes on.
         stop: to stop it from another thread or a signal handler; None: it runs to its end.
 
@@ -69,7 +71,7 @@ def verify(
         ChangelogFailedError: a changelog cannot be read to its end.
         InterruptedMigrationError: `stop` was requested.
     """
-    open_executor = executor_opener(spec, master)
+    open_executor = executor_opener(spec, master, jobs)
     check_ours(spec.home)
     if Standing(spec.home, ()).plan is None:
         raise _not_rewritten(spec)

@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from migrate.batch.chunk.executor import RETRIES, STARTS
@@ -37,6 +37,11 @@ def progress(output: Output) -> Iterator[Listener]:
     else:
         with _log_shown(logging.INFO, named=output.named):
             yield ignore
+
+
+def start_shown(output: Output) -> AbstractContextManager[None]:
+    """Show what is started and may take long, for a command without a bar."""
+    return _log_shown(logging.CRITICAL if output.is_quiet else logging.INFO, (STARTS,))
 
 
 @contextmanager
