@@ -127,6 +127,7 @@ class HostOptions:
         from migrate.kafka.connection import read_connection
         from migrate.queries.routing.application import Application
         from migrate.spec.loading import load_spec
+        from migrate.spec.mistakes import checked_bootstrap
 
         spec = load_spec(place) if place.is_file() else None
         if spec is not None:
@@ -134,6 +135,10 @@ class HostOptions:
         else:
             application = Application.of_directory(place, self.application_id)
         if self.bootstrap is not None:
+            try:
+                checked_bootstrap(self.bootstrap)
+            except ValueError as error:
+                raise SpecError(f"--bootstrap: {error}", hint="name it: --bootstrap HOST:PORT") from None
             return application, read_connection(self.bootstrap, None if self.config is None else Path(self.config))
         if spec is None or spec.changelog is None:
             raise SpecError("--hosts-from-group: which broker?", hint="name it: --bootstrap HOST:PORT")

@@ -98,8 +98,8 @@ def _attempt(
     from confluent_kafka import Consumer, KafkaException, TopicPartition
 
     try:
-        producer, _ = take_over(connection, failures, group)  # which settles offsets that others left uncertain
         with Cluster(connection) as cluster:
+            producer, _ = take_over(connection, failures, group)  # which settles offsets that others left uncertain
             there = seen_claims(cluster, group)
         new = change(there)
         if new:

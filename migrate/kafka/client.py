@@ -15,6 +15,8 @@ from migrate.kafka.failures import AGAIN, Failures
 if TYPE_CHECKING:
     from confluent_kafka import Producer, TopicPartition
 
+REACH_SECONDS = 12.0
+"""A broker that does not answer a first question within this time is not there."""
 REQUEST_SECONDS = 30.0
 """The broker has so long to answer a request."""
 _SHORTEST_SECONDS = 1.0
@@ -44,7 +46,7 @@ class Client:
 
     def __enter__(self) -> Self:
         with self._failures.explained("reach the broker"):
-            self._answer(self._admin.describe_cluster(request_timeout=REQUEST_SECONDS))
+            self._answer(self._admin.describe_cluster(request_timeout=REACH_SECONDS))
         return self
 
     def __exit__(

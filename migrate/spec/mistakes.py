@@ -42,6 +42,22 @@ def spec_error(error: ValidationError, model: type[BaseModel], *, where: str, hi
     return SpecError(f"{where} has mistakes:\n{mistakes}", hint=hint)
 
 
+_HOST_AND_PORT = re.compile(
+    r"(?:(?:PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)://)?(?:\[[\w:.%]+\]|[\w.-]+):(\d{1,5})", re.IGNORECASE
+)
+
+
+def checked_bootstrap(text: str) -> str:
+    """The text, which names brokers as librdkafka reads them. Raises ValueError for what names none."""
+    for each in re.split(r" *, *", text):
+        found = _HOST_AND_PORT.fullmatch(each)
+        if found is None or not 0 < int(found[1]) < 1 << 16:
+            raise ValueError(
+                f'{each!r} is not host:port; several brokers have commas between: "kafka-1:9092,kafka-2:9092"'
+            )
+    return text
+
+
 def check_names(store: str | None, stores: Sequence[str]) -> None:
     """Raises ValueError where a section names its stores in two ways, or one of them twice."""
     if store is not None and stores:

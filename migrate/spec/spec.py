@@ -26,7 +26,16 @@ from pydantic_core import PydanticCustomError
 from formats import Format, Function, UnknownFormatError, get_format
 from migrate.errors import SpecError
 from migrate.spec.allowed import CHANGELOG, DROP, Allowance
-from migrate.spec.mistakes import NAME, TOPIC, VERSION, check_names, check_new_names, names_in_order, spec_error
+from migrate.spec.mistakes import (
+    NAME,
+    TOPIC,
+    VERSION,
+    check_names,
+    check_new_names,
+    checked_bootstrap,
+    names_in_order,
+    spec_error,
+)
 from migrate.spec.serde_section import SerdeChangeSection
 
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|m|h|d)\s*")
@@ -178,7 +187,7 @@ class ConversionSection(_Section):
 class ChangelogSection(_Section):
     """`[changelog]`: the store and its changelog are migrated as one."""
 
-    bootstrap: str
+    bootstrap: Annotated[str, AfterValidator(checked_bootstrap)]
     """`host:port` of one broker or several, with commas between."""
     application_id: Annotated[str, Field(pattern=TOPIC)] | None = None
     """The application's id, which its group and topics are named by; None: the name of the state directory."""

@@ -143,14 +143,14 @@ def test_a_user_without_rights_is_refused(app: App, migration: Migration, broker
 
 
 def test_no_broker_is_refused(app: App, migration: Migration, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka_client, "REQUEST_SECONDS", 1)
+    monkeypatch.setattr(kafka_client, "REACH_SECONDS", 1)
     migration.set("changelog", bootstrap="localhost:1")
     migration.refused("cannot reach the broker at localhost:1", "Connection refused", "that the broker runs")
 
 
 def test_a_broker_that_is_lost_in_the_middle(app: App, migration: Migration, broker: Broker) -> None:
     lose = at_event("changelog.opened", f"import os; os.killpg({broker.process.pid}, {int(signal.SIGSTOP)})")
-    soon = f"import {kafka_client.__name__} as client; client.REQUEST_SECONDS = 1\n"
+    soon = f"import {kafka_client.__name__} as client; client.REQUEST_SECONDS = client.REACH_SECONDS = 1\n"
     try:
         migration.fails(
             ExitCode.FAILED, f"at {broker.bootstrap}: ", "imed out", "that the broker runs", before=soon + lose

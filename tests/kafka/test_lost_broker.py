@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Iterator
 
@@ -66,6 +67,7 @@ def test_a_topic_that_was_removed_is_not_made_anew(own_broker: Broker) -> None:
 
 def test_reading_writing_and_asking_end(own_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "REQUEST_SECONDS", 1.0)
+    monkeypatch.setattr(asking, "REACH_SECONDS", 1.0)
     connection = Connection(own_broker.bootstrap, {"queue.buffering.max.messages": "100"})
     with Cluster(connection) as cluster:
         cluster.create_topic("t", partitions=1, replication=1, settings={})
@@ -92,3 +94,20 @@ def test_reading_writing_and_asking_end(own_broker: Broker, monkeypatch: pytest.
     with pytest.raises(BrokerError, match=r"reach the broker.*Connection refused"), Cluster(connection):
         pass
     assert time.monotonic() - since < 30
+
+
+def test_an_unreachable_broker_is_said_soon_and_another_one_of_the_list_is_asked(broker: Broker) -> None:
+    assert asking.REACH_SECONDS <= 15
+    with Cluster(Connection(f"localhost:1,{broker.bootstrap}")) as cluster:
+        assert cluster.topic("nowhere") is None
+
+
+def test_a_broker_that_takes_connections_and_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "REACH_SECONDS", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        place = f"127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(BrokerError, match=f"reach the broker at {place}") as raised, Cluster(Connection(place)):
+            pass
+        with pytest.raises(BrokerError, match=f"reach the broker at {place}"):
+            read_claims(Connection(place), "any")
+    assert "check [changelog] bootstrap" in raised.value.hint

@@ -23,6 +23,7 @@ from tests.serve.services import make_orders
         (["--hosts", "nowhere.toml", "--partitions", "2"], "nowhere.toml cannot be read as TOML"),
         (["--hosts-from-group"], "--hosts-from-group: which broker?"),
         (["--bootstrap", "127.0.0.1:1", "--config", "nowhere"], "nowhere cannot be read"),
+        (["--bootstrap", "http://kafka:9092"], "--bootstrap: 'http://kafka:9092' is not host:port"),
         (["--config", "nowhere"], "--config goes with a broker"),
         (["--bootstrap", "127.0.0.1:1", "--store", "customers"], "no task directory with the store 'customers'"),
     ],

@@ -95,6 +95,27 @@ def test_a_mistake_is_a_spec_error_that_names_the_key(sections: dict[str, Any], 
     assert caught.value.hint
 
 
+@pytest.mark.parametrize(
+    "bootstrap",
+    [
+        *("", "kafka", "kafka:", ":9092", "kafka:0", "kafka:65536", "kafka:x", "a b:9092", " kafka:9092", "::1:9092"),
+        *("http://kafka:9092", "kafka:9092,", "kafka:9092,,b:9092", "kafka:9092 b:9092", "kafka:9092/", "kafka:9092\n"),
+    ],
+)
+def test_a_malformed_bootstrap_is_a_mistake_in_the_spec(bootstrap: str, tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"changelog\.bootstrap: .* is not host:port"):
+        _spec(tmp_path, changelog={"bootstrap": bootstrap})
+
+
+@pytest.mark.parametrize(
+    "bootstrap",
+    ["kafka-1.example:9092", "a:1,b:65535", "a:9092, b_c:9092", "[::1]:9092", "127.0.0.1:9092", "SASL_SSL://a:9093"],
+)
+def test_brokers_are_named_as_clients_read_them(bootstrap: str, tmp_path: Path) -> None:
+    changelog = _spec(tmp_path, changelog={"bootstrap": bootstrap}).changelog
+    assert changelog is not None and changelog.bootstrap == bootstrap
+
+
 def test_every_mistake_is_named(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as caught:
         Spec(name="X", source={"format": 1}, base_dir=tmp_path)  # type: ignore[call-arg]

@@ -366,7 +366,7 @@ def test_rights_that_are_missing_are_named_before_anything_is_written(app: App, 
 
 
 def test_a_broker_that_is_not_there_is_refused(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka_client, "REQUEST_SECONDS", 1)
+    monkeypatch.setattr(kafka_client, "REACH_SECONDS", 1)
     app.make()
     check = app.checks(changelog={"bootstrap": "localhost:1"})
     assert (check["changelog.broker"].outcome, check["changelog.broker"].exit_code) == ("failed", 6)

@@ -170,6 +170,7 @@ def test_a_switch_that_lost_its_broker_is_half_done_and_finished_by_a_rerun(
     app = make().begin()
     for module in (client, claims):
         monkeypatch.setattr(module, "REQUEST_SECONDS", 1)
+    monkeypatch.setattr(client, "REACH_SECONDS", 1)
 
     _without_broker(broker, app, cutover, "cutover.shelved", "the cut-over is half done, so start no version")
     assert cutover(app.spec).state == "cut over"
