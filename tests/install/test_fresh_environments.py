@@ -23,7 +23,7 @@ from tests.install.walk import SPEC
 MOST_BYTES = 200 * 10**6
 """Of the base install, pip included."""
 OTHER_PYSPARK = "4.1"
-"""The release of `spark`'s range that the other tests do not run on."""
+"""The oldest release of the range; the other tests run on the newest, and `make test-delta` on the one between."""
 
 
 def call(*command: str | Path, **environment: str) -> str:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -191,6 +192,7 @@ def test_executors_without_our_dependencies_end_in_a_sentence(spec: Callable[...
     assert "rocksdict cannot be imported on" in done.stdout
 
 
+@pytest.mark.skipif(find_spec("delta") is None, reason="delta-spark is not installed: make test-delta")
 def test_the_ledger_and_dead_letters_are_delta_tables_that_spark_reads(
     spec: Callable[..., Path], submit: Callable[..., Job], tmp_path: Path
 ) -> None:
