@@ -65,6 +65,8 @@ class EntryError(FormatError):
 
     place: str = ""
     """File and line of the user's code that the reason comes from; empty: it comes from a format or a serde."""
+    part: str = ""
+    """"key" or "value", where the serde of that part could not read it."""
 
 
 class TruncatedEntryError(EntryError):

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from formats.changelog import ChangelogForm
 from formats.encoding.headers import Headers
-from formats.errors import InvalidEntryError
+from formats.errors import EntryError, InvalidEntryError
 from formats.layout import (
     HEADERS,
     PAYLOAD,
@@ -23,6 +23,7 @@ from formats.layout import (
 )
 from formats.record import StateRecord, Window
 from formats.serde import BYTES, Serde, uses_headers
+from formats.serdes.avro_frame import shown_frame
 from formats.wide_columns import NOT_A_PAIR, WideColumns, wide_columns
 
 Kind = Literal["key-value", "window", "session", "versioned"]
@@ -149,8 +150,8 @@ class Format:
         payload, carried = self.value_layout.unpack(value)
         headers = carried.get(HEADERS)
         return StateRecord(
-            key=_decoded(self.key_serde, key_payload, headers),
-            value=_decoded(self.value_serde, payload, headers),
+            key=_decoded("key", self.key_serde, key_payload, headers),
+            value=_decoded("value", self.value_serde, payload, headers),
             timestamp_ms=carried.get(TIMESTAMP),
             headers=headers,
             window=_window(place),
@@ -159,7 +160,7 @@ class Format:
     def decode_key(self, key: bytes) -> StateRecord:
         """What an entry's key alone tells of its record. Raises EntryError."""
         payload, place = self.key_schema.unpack(key)
-        return StateRecord(key=_decoded(self.key_serde, payload, None), value=None, window=_window(place))
+        return StateRecord(key=_decoded("key", self.key_serde, payload, None), value=None, window=_window(place))
 
     def key_payload(self, key: bytes) -> bytes:
         """The user's key in a stored one, as its serde wrote it. Raises EntryError."""
@@ -202,8 +203,14 @@ def in_order(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
-def _decoded(serde: Serde, payload: bytes, headers: Headers | None) -> Any:  # noqa: ANN401 - the serde's own type
-    return serde.decode_with(payload, headers) if uses_headers(serde) else serde.decode(payload)
+def _decoded(part: str, serde: Serde, payload: bytes, headers: Headers | None) -> Any:  # noqa: ANN401 - the serde's
+    try:
+        return serde.decode_with(payload, headers) if uses_headers(serde) else serde.decode(payload)
+    except EntryError as error:
+        error.part = part
+        if serde.name == "json" and (shown := shown_frame(payload)):
+            error.args = (f"{error}; the bytes look like {shown}",)
+        raise
 
 
 def _window(place: Carried) -> Window | None:

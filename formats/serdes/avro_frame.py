@@ -6,6 +6,13 @@
 | `confluent` | payload                                              | 0      | 1    | 0x00                        |
 |             |                                                      | 1      | 4    | schema id, big-endian       |
 |             |                                                      | 5      | rest | Avro                        |
+| `apicurio`  | payload                                              | 0      | 1    | 0x00                        |
+|             |                                                      | 1      | 8    | global id, big-endian       |
+|             |                                                      | 9      | rest | Avro                        |
+| `glue`      | payload                                              | 0      | 1    | 0x03                        |
+|             |                                                      | 1      | 1    | compression: 0x00, 0x05 zlib |
+|             |                                                      | 2      | 16   | schema version's UUID       |
+|             |                                                      | 18     | rest | Avro                        |
 | `header`    | header `__key_schema_id`, `__value_schema_id`        | 0      | 1    | 0x01                        |
 |             |                                                      | 1      | 16   | GUID, RFC 4122 byte order   |
 |             | payload                                              | 0      | rest | Avro                        |
@@ -13,25 +20,31 @@
 Of several such headers the last one counts, as for Java and .NET (Python's own client takes the first). Where there is
 none, or its value is null, the payload has a `confluent` frame, as Confluent's own readers see it; a header may hold
 that frame's five bytes too. Source: io.confluent.kafka.serializers.schema.id.{SchemaId, HeaderSchemaIdSerializer,
-PrefixSchemaIdSerializer, DualSchemaIdDeserializer}.
+PrefixSchemaIdSerializer, DualSchemaIdDeserializer};
+io.apicurio.registry.serde.DefaultIdHandler; com.amazonaws.services.schemaregistry.utils.AWSSchemaRegistryConstants.
 """
 
 from __future__ import annotations
 
 from struct import Struct
-from typing import Literal
+from typing import Literal, get_args
 from uuid import UUID
 
 from formats.encoding.headers import Headers
 from formats.errors import InvalidEntryError, TruncatedEntryError
 
-Frame = Literal["none", "confluent", "header"]
+Frame = Literal["none", "confluent", "apicurio", "glue", "header"]
+FRAMES: tuple[Frame, ...] = get_args(Frame)
 Part = Literal["key", "value"]
 SchemaId = int | UUID | None
 """How a frame names a schema; None: the frame does not name it."""
 
 PREFIX = Struct(">BI")
+APICURIO_PREFIX = Struct(">Bq")
 PREFIX_VERSION = 0
+GLUE_HEAD = b"\x03\x00"
+GLUE_SIZE = 18
+COMPRESSED = {0: "not compressed", 5: "compressed with zlib"}
 GUID_VERSION = 1
 GUID_SIZE = 17
 HEADER_NAMES: dict[Part, str] = {"key": "__key_schema_id", "value": "__value_schema_id"}
@@ -40,6 +53,15 @@ HEADER_NAMES: dict[Part, str] = {"key": "__key_schema_id", "value": "__value_sch
 def pack_prefix(schema_id: int) -> bytes:
     """The five bytes before a payload in a `confluent` frame."""
     return PREFIX.pack(PREFIX_VERSION, schema_id)
+
+
+def pack_frame(frame: Frame, schema_id: SchemaId) -> bytes:
+    """The bytes before a payload; none where the frame is not in the payload."""
+    if frame == "glue" and isinstance(schema_id, UUID):
+        return GLUE_HEAD + schema_id.bytes
+    if frame == "apicurio" and isinstance(schema_id, int):
+        return APICURIO_PREFIX.pack(PREFIX_VERSION, schema_id)
+    return pack_prefix(schema_id) if frame in ("confluent", "header") and isinstance(schema_id, int) else b""
 
 
 def pack_guid(guid: UUID) -> bytes:
@@ -57,6 +79,62 @@ def unpack_prefix(payload: bytes) -> tuple[int, bytes]:
     return schema_id, payload[PREFIX.size :]
 
 
+def _unpack_apicurio(payload: bytes) -> tuple[int, bytes]:
+    if payload and payload[0] != PREFIX_VERSION:
+        raise InvalidEntryError(f"no Apicurio frame: the first byte is {payload[0]:#04x}, not 0x00")
+    if len(payload) < APICURIO_PREFIX.size:
+        raise TruncatedEntryError("Apicurio frame", len(payload), APICURIO_PREFIX.size)
+    _, schema_id = APICURIO_PREFIX.unpack_from(payload)
+    return schema_id, payload[APICURIO_PREFIX.size :]
+
+
+def _unpack_glue(payload: bytes) -> tuple[UUID, bytes]:
+    if payload and payload[0] != GLUE_HEAD[0]:
+        raise InvalidEntryError(f"no Glue frame: the first byte is {payload[0]:#04x}, not 0x03")
+    if len(payload) < GLUE_SIZE:
+        raise TruncatedEntryError("Glue frame", len(payload), GLUE_SIZE)
+    if payload[1]:
+        how = COMPRESSED.get(payload[1], f"with the compression byte {payload[1]:#04x}")
+        raise InvalidEntryError(f"a Glue payload {how}: only payloads that are not compressed can be read")
+    return UUID(bytes=payload[2:GLUE_SIZE]), payload[GLUE_SIZE:]
+
+
+def shown_frame(payload: bytes) -> str:
+    """The frame that a payload seems to have, in words with the id; empty: none that is known."""
+    if len(payload) >= GLUE_SIZE and payload[0] == GLUE_HEAD[0] and payload[1] in COMPRESSED:
+        return f"03: AWS Glue's, schema version {UUID(bytes=payload[2:GLUE_SIZE])}, {COMPRESSED[payload[1]]}"
+    if len(payload) < PREFIX.size or payload[0] != PREFIX_VERSION:
+        return ""
+    schema_id, rest = unpack_prefix(payload)
+    if not schema_id and len(payload) >= APICURIO_PREFIX.size:
+        return f"00, then eight bytes: Apicurio's, id {_unpack_apicurio(payload)[0]}"
+    if rest[:1] in (b"{", b"["):
+        return f"00, then the id {schema_id} and JSON: Confluent's for JSON Schema"
+    if rest[:1] == b"\0" and rest[1:] and _is_protobuf(rest[1:]):
+        return f"00, then the id {schema_id} and what may be message indexes: Confluent's for Protobuf"
+    return f"00, then the id {schema_id}: Confluent's"
+
+
+def _is_protobuf(data: bytes) -> bool:
+    """Whether bytes are fields of Protobuf to their end."""
+    at = 0
+    while at < len(data):
+        kind, at = data[at] & 7, _varint_end(data, at)
+        if kind not in (0, 1, 2, 5):
+            return False
+        start, end = at, _varint_end(data, at)
+        if kind in (1, 5):
+            at += {1: 8, 5: 4}[kind]
+        else:
+            size = sum((byte & 127) << 7 * number for number, byte in enumerate(data[start:end]))
+            at = end + (size if kind == 2 else 0)
+    return at == len(data)
+
+
+def _varint_end(data: bytes, at: int) -> int:
+    return next((number + 1 for number in range(at, min(at + 10, len(data))) if data[number] < 128), len(data) + 1)
+
+
 def unpack_header(value: bytes) -> int | UUID:
     """The id or GUID in a schema id header. Raises InvalidEntryError."""
     if len(value) == GUID_SIZE and value[0] == GUID_VERSION:
@@ -70,6 +148,10 @@ def unframe(frame: Frame, part: Part, payload: bytes, headers: Headers | None) -
     """(the schema that the frame names, Avro). Raises EntryError."""
     if frame == "none":
         return None, payload
+    if frame == "apicurio":
+        return _unpack_apicurio(payload)
+    if frame == "glue":
+        return _unpack_glue(payload)
     named = headers.get(HEADER_NAMES[part]) if frame == "header" and headers is not None else None
     return unpack_prefix(payload) if named is None else (unpack_header(named), payload)
 

@@ -14,8 +14,8 @@ from typing import Any
 from formats.avro.resolving import find_losses, losses_in, read, resolve, write
 from formats.avro.schema import AvroSchema
 from formats.encoding.headers import Headers
-from formats.errors import InvalidEntryError, UnresolvableSchemasError
-from formats.serdes.avro_frame import Frame, Part, SchemaId, framed_headers, pack_prefix, unframe
+from formats.errors import EntryError, InvalidEntryError, UnresolvableSchemasError
+from formats.serdes.avro_frame import Frame, Part, SchemaId, framed_headers, pack_frame, shown_frame, unframe
 
 _SHOWN = 8
 
@@ -56,10 +56,22 @@ class AvroSerde:
 
     def decode_with(self, payload: bytes, headers: Headers | None) -> Any:  # noqa: ANN401
         """The object of a payload. Raises EntryError for an unknown id, a damaged frame, or invalid bytes."""
-        schema_id, data = unframe(self.frame, self.part, payload, headers)
-        schema = self._by_id.get(schema_id)
-        if schema is None:
-            raise InvalidEntryError(self._unknown(schema_id))
+        try:
+            schema_id, data = unframe(self.frame, self.part, payload, headers)
+            schema = self._by_id.get(schema_id)
+            if schema is None:
+                raise InvalidEntryError(self._unknown(schema_id))
+        except EntryError as error:
+            error.args = (f"{error}; the spec's frame is {self.frame!r}, {_shown(payload)}",)
+            raise
+        try:
+            return self._read(schema_id, schema, data)
+        except EntryError as error:
+            if self.frame == "none" and shown_frame(payload):
+                error.args = (f"{error}; the spec's frame is 'none', {_shown(payload)}",)
+            raise
+
+    def _read(self, schema_id: SchemaId, schema: AvroSchema, data: bytes) -> Any:  # noqa: ANN401
         if self.reader is None:
             return read(data, schema, schema)
         try:
@@ -72,10 +84,7 @@ class AvroSerde:
         schema_id, schema = self.written
         is_written = isinstance(payload, Resolved) and payload.schema == schema
         data = payload.data if is_written else write(payload, schema)
-        if self.frame != "confluent":
-            return data
-        assert isinstance(schema_id, int)
-        return pack_prefix(schema_id) + data
+        return data if self.frame == "header" else pack_frame(self.frame, schema_id) + data
 
     def with_headers(self, headers: Headers | None) -> Headers:
         """The headers of a record whose payload this serde wrote."""
@@ -103,3 +112,7 @@ class AvroSerde:
         known = sorted(str(each) for each, _ in self.schemas)
         shown = ", ".join(known[:_SHOWN]) + (", ..." if len(known) > _SHOWN else "")
         return f"written by the schema {schema_id}, which the spec does not name; known: {shown}"
+
+
+def _shown(payload: bytes) -> str:
+    return f"and the bytes look like {shown_frame(payload) or 'no frame that is known'}"

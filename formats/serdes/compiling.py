@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from formats.errors import UnresolvableSchemasError
 from formats.program import IDENTITY, Avro, Choose, Copy, Insert, Operation, Reverse
 from formats.serde import BytesSerde, Serde
-from formats.serdes.avro_frame import pack_prefix
+from formats.serdes.avro_frame import pack_frame
 from formats.serdes.numeric import NumberSerde
 
 if TYPE_CHECKING:
@@ -44,13 +44,13 @@ def _compile_avro(source: AvroSerde, target: AvroSerde) -> tuple[Operation, ...]
     if "header" in (source.frame, target.frame):
         return None
     schema_id, reader = target.written
-    head = (Insert(pack_prefix(schema_id)),) if target.frame == "confluent" and isinstance(schema_id, int) else ()
+    inserted = pack_frame(target.frame, schema_id)
+    head = (Insert(inserted),) if inserted else ()
     cases: list[tuple[bytes, tuple[Operation, ...]]] = []
     for written_id, writer in source.schemas:
         try:
             program = compile_schemas(writer, reader)
         except UnresolvableSchemasError:
             return None
-        prefix = pack_prefix(written_id) if isinstance(written_id, int) else b""
-        cases.append((prefix, (*head, Avro(program))))
+        cases.append((pack_frame(source.frame, written_id), (*head, Avro(program))))
     return cases[0][1] if source.frame == "none" else (Choose(tuple(cases)),)

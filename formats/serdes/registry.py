@@ -35,7 +35,7 @@ SERDES: tuple[KnownSerde, ...] = (
         "avro",
         "Avro binary, with or without a frame that names its schema",
         "what the schema says",
-        ('`frame`: "none", "confluent" or "header"', _SCHEMAS, _SCHEMA),
+        ('`frame`: "none", "confluent", "apicurio", "glue" or "header"', _SCHEMAS, _SCHEMA),
         keeps_bytes=False,
     ),
 )

@@ -17,16 +17,19 @@ from uuid import UUID
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, model_validator
 from pydantic_core import PydanticCustomError
 
-from formats.serdes.avro_frame import Frame
+from formats.serdes.avro_frame import FRAMES, Frame
 from formats.serdes.registry import SERDE_NAMES
 
 LARGEST_ID = (1 << 31) - 1
+LARGEST_GLOBAL_ID = (1 << 63) - 1
+"""Of Apicurio's 8 bytes."""
 _REGISTRY = re.compile(r"https?://[^/\s]+\S*")
 _GUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _OPTIONS = {
     **dict.fromkeys(("int32", "int64", "double"), frozenset({"endian"})),
     "avro": frozenset({"frame", "schemas", "schema", "registry", "subject", "ids", "id", "guid"}),
 }
+_BY_NUMBER = ("confluent", "apicurio")
 NamedId = int | UUID
 """How a frame names a schema: by a number, or in headers by a GUID."""
 
@@ -35,9 +38,9 @@ def _named_id(name: object) -> NamedId:
     """An id as a spec writes it; TOML's own keys are always text."""
     if isinstance(name, str) and _GUID.fullmatch(name):
         return UUID(name)
-    if isinstance(name, str) and re.fullmatch(r"[0-9]{1,10}", name):
+    if isinstance(name, str) and re.fullmatch(r"[0-9]{1,19}", name):
         name = int(name)
-    if isinstance(name, int) and not isinstance(name, bool) and 0 <= name <= LARGEST_ID:
+    if isinstance(name, int) and not isinstance(name, bool) and 0 <= name <= LARGEST_GLOBAL_ID:
         return name
     raise PydanticCustomError("schema_id", "should be a schema's id, like 7, or its GUID, like {guid}", {"guid": _LIKE})
 
@@ -80,7 +83,7 @@ class _SerdeSection(_Section):
                 raise ValueError(f"the serde {self.serde!r} has no option `{option}`")
         if self.serde == "avro":
             if self.frame is None:
-                raise ValueError('avro needs a `frame`: "none", "confluent" or "header"')
+                raise ValueError("avro needs a `frame`: " + ", ".join(f'"{each}"' for each in FRAMES))
             self._check_registry()
             self._check_avro()
         return self
@@ -120,23 +123,32 @@ class OldSerdeSection(_SerdeSection):
             raise ValueError("`subject` and `ids` go with `registry`, and files do not")
         if self.frame == "none" and len(self.ids) > 1:
             raise ValueError('with frame "none" payloads do not name their schema: give one id')
-        if self.frame == "confluent" and any(isinstance(name, UUID) for name in (*self.schemas, *self.ids)):
-            raise ValueError('frame "confluent" names schemas by number; GUIDs go with frame "header"')
+        _check_files(self.frame, self.registry)
+        names = (*self.schemas, *self.ids)
+        if self.frame in _BY_NUMBER and any(isinstance(name, UUID) for name in names):
+            raise ValueError(f'frame "{self.frame}" names schemas by number; GUIDs go with frame "header" or "glue"')
+        if self.frame == "glue" and any(isinstance(name, int) for name in names):
+            raise ValueError('frame "glue" names schemas by the UUID of a schema version, not by number')
+        if self.frame != "apicurio" and any(isinstance(name, int) and name > LARGEST_ID for name in names):
+            raise ValueError(f'a schema\'s id is at most {LARGEST_ID}, in frame "apicurio" alone it has 8 bytes')
 
 
 class NewSerdeSection(_SerdeSection):
     """`to`: how the new store's payloads are written."""
 
-    id: Annotated[StrictInt, Field(ge=0, le=LARGEST_ID)] | None = None
+    id: Annotated[StrictInt, Field(ge=0, le=LARGEST_GLOBAL_ID)] | None = None
     guid: Annotated[UUID, BeforeValidator(_guid)] | None = None
 
     def _check_avro(self) -> None:
         if (self.avro_schema is None) == (self.registry is None):
             raise ValueError("give `schema`, a file, or `registry`")
-        if self.frame == "confluent" and (self.id is None or self.guid is not None):
-            raise ValueError('frame "confluent" needs the new schema\'s `id`, and no `guid`')
-        if self.frame == "header" and (self.guid is None or self.id is not None):
-            raise ValueError('frame "header" needs the new schema\'s `guid`, and no `id`')
+        _check_files(self.frame, self.registry)
+        if self.frame in _BY_NUMBER and (self.id is None or self.guid is not None):
+            raise ValueError(f'frame "{self.frame}" needs the new schema\'s `id`, and no `guid`')
+        if self.frame in ("header", "glue") and (self.guid is None or self.id is not None):
+            raise ValueError(f'frame "{self.frame}" needs the new schema\'s `guid`, and no `id`')
+        if self.frame != "apicurio" and self.id is not None and self.id > LARGEST_ID:
+            raise ValueError(f'`id` is at most {LARGEST_ID}, in frame "apicurio" alone it has 8 bytes')
         if self.frame == "none" and (self.registry is None) != (self.id is None and self.guid is None):
             raise ValueError('with frame "none", `id` or `guid` goes with `registry`: the frame writes neither')
         if self.id is not None and self.guid is not None:
@@ -148,6 +160,11 @@ class SerdeChangeSection(_Section):
 
     source: Annotated[OldSerdeSection, Field(alias="from")]
     target: Annotated[NewSerdeSection, Field(alias="to")]
+
+
+def _check_files(frame: Frame | None, registry: str | None) -> None:
+    if frame in ("apicurio", "glue") and registry is not None:
+        raise ValueError(f'with frame "{frame}" the schemas are files: their registry is not asked')
 
 
 def _is_base_url(text: str) -> bool:

@@ -128,10 +128,16 @@ def _to(options: str) -> str:
         (_from('serde = "avro", frame = "none", registry = "http://r", ids = [1, 2]'), "give one id"),
         (_from(f'serde = "avro", frame = "confluent", schemas = {{"{GUID}" = "a"}}'), "GUIDs go with frame"),
         (_from('serde = "avro", frame = "confluent", schemas = {a = "v"}'), "should be a schema's id, like 7, or its"),
-        (_from('serde = "avro", frame = "confluent", schemas = {2147483648 = "v"}'), "should be a schema's id, like 7"),
+        (
+            _from('serde = "avro", frame = "confluent", schemas = {2147483648 = "v"}'),
+            "a schema's id is at most 2147483647",
+        ),
         (_from('serde = "avro", frame = "confluent", registry = "r:8081", ids = [1]'), "is a URL, like http"),
         (_from('serde = "avro", frame = "confluent", registry = "http://u:p@r", ids = [1]'), "holds a password"),
-        (_from('serde = "avro", frame = "framed"'), "should be 'none', 'confluent' or 'header', is 'framed'"),
+        (
+            _from('serde = "avro", frame = "framed"'),
+            "should be 'none', 'confluent', 'apicurio', 'glue' or 'header', is 'framed'",
+        ),
         (_to('serde = "avro", frame = "confluent", id = 7'), "give `schema`, a file, or `registry`"),
         (_to('serde = "avro", frame = "confluent", schema = "a"'), "needs the new schema's `id`, and no `guid`"),
         (_to(f'serde = "avro", frame = "confluent", schema = "a", guid = "{GUID}"'), "needs the new schema's `id`"),
@@ -180,3 +186,30 @@ def test_migrations_that_were_begun_without_them_stay_what_they_are() -> None:
     assert identity("") == "19270184ba4556f9785e0d231d33d36f"
     serdes = 'from = {serde = "json"}\nto = {serde = "json"}'
     assert len({identity(""), identity(f"[conversion.value]\n{serdes}"), identity(f"[conversion.key]\n{serdes}")}) == 3
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        (
+            'frame = "apicurio", registry = "http://r", ids = [1]',
+            'frame = "apicurio", id = 7, schema = "v"',
+            "are files",
+        ),
+        (
+            f'frame = "apicurio", schemas = {{"{UUID(int=7)}" = "v"}}',
+            'frame = "apicurio", id = 7, schema = "v"',
+            "by number",
+        ),
+        ('frame = "glue", schemas = {1 = "v"}', 'frame = "glue", guid = "GUID", schema = "v"', "by the UUID"),
+        (
+            'frame = "apicurio", schemas = {1 = "v"}',
+            'frame = "glue", id = 7, schema = "v"',
+            "needs the new schema's `guid`",
+        ),
+        ('frame = "apicurio", schemas = {1 = "v"}', 'frame = "confluent", id = 2147483648, schema = "v"', "8 bytes"),
+    ],
+)
+def test_frames_of_other_registries_have_ids_of_their_own(source: str, target: str, message: str) -> None:
+    text = f'from = {{serde = "avro", {source}}}\nto = {{serde = "avro", {target}}}'
+    assert message in _mistake(text.replace("GUID", str(UUID(int=7))))

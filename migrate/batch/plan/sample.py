@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from itertools import pairwise, product, repeat
 
 from formats import Conversion, EntryError, Format, LossError
+from formats.errors import FunctionError
 from formats.function import describe_error
 from formats.likeness import FormatSample
 from migrate.batch.plan.known_times import KnownTimes
@@ -148,6 +149,19 @@ SAMPLE_SHARE = 0.01
 SAMPLE_MIN_BYTES = 1 << 16
 
 
+def _hint(conversion: Conversion, error: EntryError) -> str:
+    """What to look at, by where the reason comes from."""
+    if isinstance(error, FunctionError):
+        return "mend the function, or let it return the record as it is"
+    if error.part:
+        source = conversion.source
+        serde = source.key_serde if error.part == "key" else source.value_serde
+        frame = f", frame {serde.frame!r}" if hasattr(serde, "frame") else ""
+        wanted = "the serde, the frame and the schema ids" if frame else "the serde"
+        return f"does [conversion.{error.part}] name {wanted} that the bytes show? It names {serde.name!r}{frame}"
+    return "is [source] format the format that the store has?"
+
+
 def check_sample(
     opened: Sequence[Database],
     database: DatabasePlan,
@@ -165,7 +179,7 @@ def check_sample(
     or where the function gives two results for a record.
     """
     converted: list[tuple[FamilyMapping, Entry, Entry | None]] = []
-    reasons: list[str] = []
+    reasons: list[tuple[str, EntryError]] = []
     budget = max(SAMPLE_MIN_BYTES, int(SAMPLE_SHARE * database.data_bytes)) // (len(database.mappings) * len(opened))
     size = SampleSize(SAMPLE_RECORDS // len(opened) or 1, budget)
     for each, mapping in product(opened, database.mappings):
@@ -183,13 +197,14 @@ def check_sample(
                 try:
                     converted.append((mapping, (key, value), convert_sample(conversion, key, value, time_ms)[0]))
                 except EntryError as error:
-                    reasons.append(f"{show_key(key)}: {error}")
+                    reasons.append((show_key(key), error))
     if reasons and not converted:
+        key_text, first = reasons[0]
         raise RefusedError(
             f"none of {len(reasons)} sampled records of {database.store_partition} can be converted from "
-            f"{conversion.source.id} to {conversion.target.id}; the first one, {reasons[0]}",
-            hint="is [source] format the format that the store has?"
-            + (" does the function fit its records?" if conversion.function is not None else ""),
+            f"{conversion.source.id} to {conversion.target.id}; the first one, {key_text}: {first}"
+            + (f" ({first.place})" if first.place else ""),
+            hint=_hint(conversion, first),
         )
     if LOOKS_CONVERTED not in allowed:
         pairs = [(old, new) for mapping, old, new in converted if mapping.source == mapping.target]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import re
 import struct
+import zlib
 from uuid import UUID
 
 import pytest
@@ -11,8 +13,10 @@ import pytest
 from formats.avro.schema import AvroSchema
 from formats.encoding.headers import Headers
 from formats.errors import EntryError, InvalidEntryError, TruncatedEntryError
-from formats.serdes.avro_frame import SchemaId, pack_guid
+from formats.program import run_operations
+from formats.serdes.avro_frame import Frame, SchemaId, pack_guid
 from formats.serdes.avro_serde import AvroSerde
+from formats.serdes.compiling import compile_serdes
 from formats.serdes.conversions import resolving
 from tests.formats.serdes.schemas import GUID, NEW, OLD, OTHER, SECOND_GUID
 
@@ -199,3 +203,56 @@ def test_a_serde_can_be_carried_to_an_executor() -> None:
     copy = pickle.loads(pickle.dumps(HEADED))
     assert copy == HEADED
     assert copy.decode_with(DATA, HEADERS) == OBJECT
+
+
+GLUE_ID = UUID("b7b4a7f0-9c96-4e4a-a687-fb5de9ef0c63")
+LONG_ID = 1 << 40
+
+
+@pytest.mark.parametrize(
+    ("frame", "schema_id", "head"),
+    [("apicurio", LONG_ID, struct.pack(">bq", 0, LONG_ID)), ("glue", GLUE_ID, b"\3\0" + GLUE_ID.bytes)],
+)
+def test_frames_of_other_registries_are_read_and_written(frame: Frame, schema_id: SchemaId, head: bytes) -> None:
+    number = AvroSchema('"long"')
+    other, confluent = AvroSerde(((schema_id, number),), frame), AvroSerde(((7, number),), "confluent")
+    assert other.decode(head + b"\x0a") == 5
+    assert other.encode(5) == head + b"\x0a"
+    for source, target, payload, expected in (
+        (other, confluent, head + b"\x0a", b"\0\0\0\0\7\x0a"),
+        (confluent, other, b"\0\0\0\0\7\x0a", head + b"\x0a"),
+    ):
+        operations = compile_serdes(source, target)
+        assert operations is not None
+        assert run_operations(operations, payload) == expected
+        assert target.encode(source.resolving_to(number).decode(payload)) == expected
+    for size in range(len(head)):
+        with pytest.raises(EntryError):
+            other.decode(head[:size])
+
+
+def test_a_compressed_payload_of_glue_is_rejected_with_a_sentence() -> None:
+    serde = AvroSerde(((GLUE_ID, AvroSchema('"long"')),), "glue")
+    with pytest.raises(InvalidEntryError, match="a Glue payload compressed with zlib: only payloads that are not"):
+        serde.decode(b"\3\5" + GLUE_ID.bytes + zlib.compress(b"\x0a"))
+
+
+@pytest.mark.parametrize(
+    ("payload", "shown"),
+    [
+        (struct.pack(">bq", 0, 15) + b"\2", "00, then eight bytes: Apicurio's, id 15"),
+        (b"\3\0" + GLUE_ID.bytes + b"\2", f"03: AWS Glue's, schema version {GLUE_ID}, not compressed"),
+        (b"\3\5" + GLUE_ID.bytes + b"\2", f"03: AWS Glue's, schema version {GLUE_ID}, compressed with zlib"),
+        (struct.pack(">bi", 0, 9) + b"\0\x08\1\x12\1w", "00, then the id 9 and what may be message indexes"),
+        (struct.pack(">bi", 0, 9) + b'{"id":1}', "00, then the id 9 and JSON: Confluent's for JSON Schema"),
+        (struct.pack(">bi", 0, 9) + b"\2", "00, then the id 9: Confluent's"),
+        (b"\2ab", "no frame that is known"),
+        (b"", "no frame that is known"),
+    ],
+)
+def test_the_reason_names_the_frame_that_the_bytes_show(payload: bytes, shown: str) -> None:
+    serde = AvroSerde(((1, AvroSchema('"long"')),), "confluent")
+    with pytest.raises(
+        EntryError, match=re.escape(f"the spec's frame is 'confluent', and the bytes look like {shown}")
+    ):
+        serde.decode(payload)
