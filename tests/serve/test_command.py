@@ -73,7 +73,7 @@ def test_a_signal_is_the_regular_end(tmp_path: Path, number: signal.Signals) -> 
         with urllib.request.urlopen(f"{url}/stores/orders/keys/a") as answer:
             assert json.load(answer) == {"key": "a", "value": {"id": 7}}
         process.send_signal(number)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
         assert process.stderr.read() == ""
 
 

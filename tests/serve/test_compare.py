@@ -160,7 +160,7 @@ class _Slow(SideBySideStores):
 
     def first(self, *asked: Any, **more: Any) -> GetReport:  # noqa: ANN401
         self.asked.set()
-        assert self.end.wait(20)
+        assert self.end.wait(60)
         return super().first(*asked, **more)
 
 
@@ -172,7 +172,7 @@ def test_comparing_counts_as_a_scan_and_point_queries_go_on(spec: Spec) -> None:
     ):
         asked.found("/stores/orders/keys/key-007")
         slow = pool.submit(httpx.get, f"{asked.url}/compare?key=&from=here", timeout=30)
-        assert sides.asked.wait(20)
+        assert sides.asked.wait(60)
         assert asked.found("/stores/orders/keys/key-007")["key"] == "key-007"
         assert "scans are being read" in asked.problem("/compare/orders/key-007", 503)
         page = asked.get("/compare?key=key-007")

@@ -67,7 +67,7 @@ def _peer() -> Iterator[_Peer]:
             yield peer
         finally:
             listening.shutdown(socket.SHUT_RDWR)
-            thread.join(10)
+            thread.join(60)
 
 
 @pytest.fixture

@@ -64,7 +64,7 @@ def test_services_find_each_other_and_follow_the_application(broker: Broker, tmp
         _await_hosts(second, {addresses[0]}, keys)
         _check_all(second, keys, is_running=False)
         second.process.terminate()
-        assert second.process.wait(20) in (0, -signal.SIGTERM), "the thread that asks the broker holds up nothing"
+        assert second.process.wait(60) in (0, -signal.SIGTERM), "the thread that asks the broker holds up nothing"
 
 
 def _await_hosts(asked: Served, expected: set[str], keys: list[str]) -> None:

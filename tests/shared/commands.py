@@ -90,7 +90,7 @@ class CommandServer:
     def __exit__(self, *_: object) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait(timeout=10)
+        self._process.wait(timeout=60)
         assert self._process.stdout is not None
         self._process.stdout.close()
 

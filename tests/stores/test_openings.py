@@ -83,7 +83,7 @@ def _is_open(database: Database) -> bool:
 
 
 def _eventually_closed(database: Database) -> bool:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while _is_open(database) and time.monotonic() < deadline:
         time.sleep(0.01)
     return not _is_open(database)

@@ -142,7 +142,7 @@ def test_items_that_take_no_bytes_are_bounded_in_the_whole_value(is_nested: bool
     for paths in (Paths(_schema(old), _schema(old)), Paths(_schema(old), _schema(changed))):
         started = time.process_time()
         assert paths(data) == REJECTED
-        assert time.process_time() - started < 10
+        assert time.process_time() - started < 60
         with pytest.raises(InvalidEntryError, match=f"more than {MAX_EMPTY} items that take no bytes"):
             generate(paths.program)(data)
 
