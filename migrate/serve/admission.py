@@ -47,16 +47,18 @@ class Memory:
 class LargeReads:
     """Reads of values that are large: in a thread, one at a time."""
 
-    def __init__(self, size: int, memory: Memory) -> None:
-        self.size = size
+    def __init__(self, limits: Limits, memory: Memory) -> None:
+        self.size = limits.large_bytes
         """What is larger than this is large."""
+        self._seconds = limits.answer_seconds
         self._memory = memory
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="stateferry-large")
 
     async def read(self, size: int, read: Callable[[], T]) -> T:
-        """What `read` returns; its value, of this size, is held from now on. Raises Problem where it is too much."""
+        """What `read` returns; its value, of this size, is held from now on. Raises Problem, TimeoutError."""
         with self._memory.holding(size):
-            return await asyncio.get_running_loop().run_in_executor(self._pool, read)
+            async with asyncio.timeout(self._seconds):
+                return await asyncio.get_running_loop().run_in_executor(self._pool, read)
 
     def close(self) -> None:
         """End the thread."""

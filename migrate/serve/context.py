@@ -69,7 +69,7 @@ class Context:
         self.pool = ThreadPoolExecutor(limits.scans, thread_name_prefix="stateferry-scan")
         self.me = None if router is None else router.me
         self.memory = Memory(limits.held_bytes)
-        self.large = LargeReads(limits.large_bytes, self.memory)
+        self.large = LargeReads(limits, self.memory)
         self.metrics.watch(lambda: self.memory.held)
         self.forwarder = Forwarder(self.me, token, limits, self.metrics, self.memory)
         self._handles: dict[str, Handle] = {}

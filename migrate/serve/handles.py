@@ -210,9 +210,11 @@ class Handle:
             try:
                 resolved = self._resolved or await self._open()
                 try:
-                    if is_quick:
-                        return await self._quickly(read, resolved)
-                    return await loop.run_in_executor(self.pool, read, resolved)
+                    if is_quick and not self._is_due(resolved):
+                        return read(resolved.small or resolved)
+                    return await loop.run_in_executor(self.pool, read, (is_quick and resolved.small) or resolved)
+                except _LargeValue as value:
+                    return await self.large.read(value.size, lambda of=resolved: read(of))  # type: ignore[misc]
                 except (StateStoreMigratedError, StoreClosedError):
                     self.forget(resolved)
                     raise
@@ -223,16 +225,6 @@ class Handle:
                 elif time.monotonic() >= deadline:
                     raise
                 await asyncio.sleep(_PAUSE_SECONDS)
-
-    async def _quickly(self, read: Callable[[Resolved], T], resolved: Resolved) -> T:
-        """What `read` returns: at once, unless files have to be opened again or a value is large."""
-        small = resolved.small or resolved
-        try:
-            if self._is_due(resolved):
-                return await asyncio.get_running_loop().run_in_executor(self.pool, read, small)
-            return read(small)
-        except _LargeValue as value:
-            return await self.large.read(value.size, lambda: read(resolved))
 
     def _is_due(self, resolved: Resolved) -> bool:
         """Whether a read may look at the files again."""

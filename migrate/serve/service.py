@@ -6,7 +6,7 @@ import asyncio
 import hmac
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 
 from starlette.routing import Route
 from starlette.routing import Router as Routes
@@ -26,7 +26,7 @@ from migrate.serve.docs.openapi import openapi
 from migrate.serve.docs.page import docs_page
 from migrate.serve.web.limits import Limits
 from migrate.serve.web.problems import Problem, problem_of
-from migrate.serve.web.wire import Answer, Receive, Request, Scope, Send, as_bearer, refusal
+from migrate.serve.web.wire import PIECE, Answer, Receive, Request, Scope, Send, as_bearer, refusal
 
 Handler = Callable[[Request], Awaitable[Answer | Scan]]
 _PUBLIC = ("/health", "/docs", "/openapi.json")
@@ -64,7 +64,7 @@ class Service:
         self._names = None if names is None else frozenset(name.encode() for name in names)
         self._sides = sides
         keys, compare = Keys(self.context), Compare(self.context, sides)
-        self._record = self._endpoint("keys", keys.record)
+        self._record = self._endpoint("keys", keys.record, is_quick=True)
         self._nothing = self._endpoint("none", _no_such_path)
         endpoints: dict[str, tuple[str, Handler]] = {
             "/": ("none", self._first_page),
@@ -113,28 +113,42 @@ class Service:
             return Problem(403, what, hint="ask for it as localhost, or start it with STATEFERRY_TOKEN")
         return None
 
-    def _endpoint(self, name: str, handler: Handler) -> ASGIApp:
+    def _endpoint(self, name: str, handler: Handler, *, is_quick: bool = False) -> ASGIApp:
+        """`is_quick`: what may take long in the handler has a limit of its own, for one costs as much as a query."""
+
         async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
             began = time.perf_counter()
             status, seconds = 200, self.context.limits.answer_seconds
-            with ExitStack() as held:
-                try:
+            try:
+                if is_quick:
+                    answer = await handler(Request(scope, receive))
+                else:
                     async with asyncio.timeout(seconds):
                         answer = await handler(Request(scope, receive))
-                    if isinstance(answer, Answer):
-                        held.enter_context(self.context.memory.holding(len(answer.body)))
-                except Exception as error:  # noqa: BLE001 - each has its status
-                    answer = refusal(problem_of(_too_long(seconds) if isinstance(error, TimeoutError) else error))
-                if isinstance(answer, Answer):
-                    status = answer.status
-                    with suppress(TimeoutError):  # the connection is closed before the answer's end
-                        async with asyncio.timeout(seconds):
-                            await answer(scope, receive, send)
+            except Exception as error:  # noqa: BLE001 - each has its status
+                answer = refusal(problem_of(_too_long(seconds) if isinstance(error, TimeoutError) else error))
+            if isinstance(answer, Answer):
+                if len(answer.body) > PIECE:
+                    answer = await self._send_large(answer, scope, receive, send)
                 else:
                     await answer(scope, receive, send)
+                status = answer.status
+            else:
+                await answer(scope, receive, send)
             self.context.metrics.answered(name, status, time.perf_counter() - began)
 
         return _Endpoint(endpoint)
+
+    async def _send_large(self, answer: Answer, scope: Scope, receive: Receive, send: Send) -> Answer:
+        """Send an answer of several pieces, which may take a while; return what was sent."""
+        try:
+            with self.context.memory.holding(len(answer.body)), suppress(TimeoutError):  # then the connection is closed
+                async with asyncio.timeout(self.context.limits.answer_seconds):
+                    await answer(scope, receive, send)
+        except Problem as problem:
+            answer = refusal(problem)
+            await answer(scope, receive, send)
+        return answer
 
     async def _first_page(self, _request: Request) -> Answer:
         return Answer(b"", 307, headers=((b"location", b"docs" if self._sides is None else b"compare"),))

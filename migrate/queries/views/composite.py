@@ -24,9 +24,17 @@ Search = Callable[[Opened], Iterator[T]]
 KeyDecoder = Callable[[bytes, bytes, bytes], Any]
 """From a serialized key, and the stored key and value that it is of, to the key."""
 _FIRST_PULL, _LAST_PULL = 16, 256
-_MOST_BYTES = 1 << 20
 _MOST = (1 << 63) - 1
 _NO_HEADERS = Headers()
+
+
+class Pulls:
+    """How often records were pulled."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
 
 
 class Part(NamedTuple):
@@ -37,6 +45,8 @@ class Part(NamedTuple):
     """With the serdes that wrote it."""
     decode: Decoder
     """From its stored keys and values to what the view returns for the value."""
+    pulls: Pulls = Pulls()
+    """Of one iterator."""
 
 
 class Composite:
@@ -78,37 +88,25 @@ class Composite:
 
     def _iterate(self, ask: Callable[[Part], Search[T]]) -> QueryIterator[T]:
         """What is found in each store partition, one after the other; `ask` is called at once, and serializes keys."""
-        metered = [(each, _Meter(each.decode)) for each in self._parts]
-        searches = [(each, meter, ask(each._replace(decode=meter))) for each, meter in metered]
+        parts = [each._replace(pulls=Pulls()) for each in self._parts]
+        searches = [(each, ask(each)) for each in parts]
         for each in self._parts:
             each.partition.check()
         return QueryIterator(_walk(searches), self.name)
 
 
-class _Meter:
-    """A decoder that tells how many bytes of values it has decoded: results between two checks are held."""
-
-    def __init__(self, decode: Decoder) -> None:
-        self._decode = decode
-        self.size = 0
-
-    def __call__(self, key: bytes, value: bytes) -> Any:  # noqa: ANN401 - as a decoder
-        self.size += len(value)
-        return self._decode(key, value)
+def _walk(searches: list[tuple[Part, Search[T]]]) -> Generator[T]:
+    for part, search in searches:
+        yield from _checked(part, search)
 
 
-def _walk(searches: list[tuple[Part, _Meter, Search[T]]]) -> Generator[T]:
-    for part, meter, search in searches:
-        yield from _checked(part, meter, search)
-
-
-def _checked(part: Part, meter: _Meter, search: Search[T]) -> Generator[T]:
+def _checked(part: Part, search: Search[T]) -> Generator[T]:
     """What is found in one store partition; nothing more once it was replaced."""
     found = search(part.partition.opened())
     limit = _FIRST_PULL
     try:
         while True:
-            batch, error = _some(found, limit, meter)
+            batch, error = _some(found, limit, part.pulls)
             part.partition.check()
             yield from batch
             if error is not None:
@@ -121,14 +119,14 @@ def _checked(part: Part, meter: _Meter, search: Search[T]) -> Generator[T]:
             found.close()
 
 
-def _some(found: Iterator[T], limit: int, meter: _Meter) -> tuple[list[T], MigrationError | None]:
-    """The next results, and the error that came after them."""
+def _some(found: Iterator[T], limit: int, pulls: Pulls) -> tuple[list[T], MigrationError | None]:
+    """The next results, of little more than one pull, whose bytes are bounded; and the error that came after them."""
     batch: list[T] = []
-    most = meter.size + _MOST_BYTES
+    most = pulls.count + 1
     try:
         for _, each in zip(range(limit), found, strict=False):
             batch.append(each)
-            if meter.size > most:
+            if pulls.count > most:
                 break
     except MigrationError as error:
         return batch, error
@@ -161,11 +159,13 @@ class QueryIterator(Iterator[T], Generic[T]):
         self._found.close()
 
 
-def records(source: BatchSource) -> Generator[Record]:
+def records(source: BatchSource, pulls: Pulls | None = None) -> Generator[Record]:
     """Every entry of a scan, which is closed at the end."""
+    pulls = pulls or Pulls()
     with closing(source):
         limit = _FIRST_PULL
         while found := source.pull(limit):
+            pulls.count += 1
             yield from found
             limit = min(_LAST_PULL, 4 * limit)
 

@@ -92,5 +92,5 @@ def _scan(
         return
     read_key, read = key_decoder(part.format), part.decode
     for segment in opened.segments:
-        for key, value in records(segment.entries.scan(start, end, reverse=reverse)):
+        for key, value in records(segment.entries.scan(start, end, reverse=reverse), part.pulls):
             yield KeyValue(read_key(key, key, value), read(key, value))

@@ -23,7 +23,7 @@ from weakref import WeakKeyDictionary
 from formats.errors import TruncatedEntryError
 from migrate.queries.definition import StoreDefinition
 from migrate.queries.open.partition import Entries, Opened, OpenSegment
-from migrate.queries.views.composite import Part, records, undecodable
+from migrate.queries.views.composite import Part, Pulls, records, undecodable
 from migrate.stores.records import Record
 from migrate.systems import get_system
 
@@ -95,14 +95,14 @@ def _upper(key: bytes, suffix: bytes) -> bytes:
     return key[:kept] + suffix
 
 
-def found_in(opened: Opened, asked: Asked, *, backward: bool = False) -> Generator[Record]:
+def found_in(opened: Opened, asked: Asked, pulls: Pulls, *, backward: bool = False) -> Generator[Record]:
     """The entries that were asked for."""
     if asked.is_empty:
         return
     start, end = asked.bounds()
     segments = _searched(opened.segments, asked)
     for segment in reversed(segments) if backward else segments:
-        for record in records(segment.entries.scan(start, end, reverse=backward)):
+        for record in records(segment.entries.scan(start, end, reverse=backward), pulls):
             if len(record[0]) < asked.suffix:
                 short = TruncatedEntryError("stored key", len(record[0]), asked.suffix)
                 raise undecodable(opened.format.id, record[0], short)

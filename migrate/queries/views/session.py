@@ -77,7 +77,7 @@ class SessionView(Composite):
         def found(part: Part, asked: Asked, opened: Opened) -> Generator[WindowedValue]:
             read_key = key_decoder(part.format)
             kept = replace(asked, time_from=max(earliest_end, oldest_kept(opened, self.definition)))
-            for stored, value in found_in(opened, kept, backward=backward):
+            for stored, value in found_in(opened, kept, part.pulls, backward=backward):
                 payload, times = SESSION_KEY.unpack(stored)
                 window = TimeWindow(times[WINDOW_START], times[WINDOW_END])
                 key = read_key(payload, stored, value)

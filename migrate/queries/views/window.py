@@ -101,7 +101,7 @@ class WindowView(Composite):
             return partial(found, part, Asked(False, payload, payload, time_from, time_to))
 
         def found(part: Part, asked: Asked, opened: Opened) -> Generator[WindowValue]:
-            for stored, value in self._found(opened, asked, backward):
+            for stored, value in self._found(part, opened, asked, backward):
                 yield WindowValue(_start(stored), part.decode(stored, value))
 
         return self._iterate(ask)
@@ -117,7 +117,7 @@ class WindowView(Composite):
 
         def found(part: Part, asked: Asked, opened: Opened) -> Generator[WindowedValue]:
             read_key = key_decoder(part.format)
-            for stored, value in self._found(opened, asked, backward):
+            for stored, value in self._found(part, opened, asked, backward):
                 start = _start(stored)
                 window = TimeWindow(start, None if size is None else min(start + size, MAX_TIME))
                 key = read_key(WINDOW_KEY.unpack(stored)[0], stored, value)
@@ -125,9 +125,9 @@ class WindowView(Composite):
 
         return self._iterate(ask)
 
-    def _found(self, opened: Opened, asked: Asked, backward: bool) -> Generator[Record]:
+    def _found(self, part: Part, opened: Opened, asked: Asked, backward: bool) -> Generator[Record]:
         kept = replace(asked, time_from=max(asked.time_from, oldest_kept(opened, self.definition)))
-        return found_in(opened, kept, backward=backward)
+        return found_in(opened, kept, part.pulls, backward=backward)
 
 
 def _start(stored: bytes) -> int:

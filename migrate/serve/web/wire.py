@@ -18,7 +18,7 @@ Header = tuple[bytes, bytes]
 JSON = b"application/json"
 NDJSON = b"application/x-ndjson"
 PROBLEM_JSON = b"application/problem+json"
-_PIECE = 64 << 10
+PIECE = 64 << 10
 """Sent at a time, each as slowly as the limit allows."""
 _PARAMETERS = 16
 
@@ -42,13 +42,13 @@ class Answer:
 
 async def send_body(send: Send, body: bytes, *, is_last: bool = True) -> None:
     """Send it in pieces, so that a slow client is not one that has stopped."""
-    if len(body) <= _PIECE:
+    if len(body) <= PIECE:
         await send({"type": "http.response.body", "body": body, "more_body": not is_last})
         return
     whole = memoryview(body)
-    for start in range(0, len(body), _PIECE):
-        more = not is_last or start + _PIECE < len(body)
-        await send({"type": "http.response.body", "body": bytes(whole[start : start + _PIECE]), "more_body": more})
+    for start in range(0, len(body), PIECE):
+        more = not is_last or start + PIECE < len(body)
+        await send({"type": "http.response.body", "body": bytes(whole[start : start + PIECE]), "more_body": more})
 
 
 def refusal(problem: Problem) -> Answer:
