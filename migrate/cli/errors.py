@@ -101,7 +101,11 @@ def _report(message: str, hint: str, code: ExitCode, output: Output, *, is_bug: 
     message, hint = visible_message(output.named(message)), visible_message(output.named(hint))
     trace = traceback.format_exc() if is_bug or output.debug else ""
     if not (output.as_json and streams_are_one()):  # else the document has it all
-        write_err(f"{trace}stateferry: {message}" + (f"\n  next: {hint}" if hint else ""))
+        if output.json_log:
+            failed = {"next": hint, "exit_code": int(code)} | ({"trace": trace} if trace else {})
+            write_err(output.log_line("error", "stateferry", message, **failed))
+        else:
+            write_err(f"{trace}stateferry: {message}" + (f"\n  next: {hint}" if hint else ""))
     if output.as_json:
         from migrate.model.reports import ErrorReport, Failure
 

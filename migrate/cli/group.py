@@ -9,11 +9,17 @@ from typing import Any
 import click
 
 from migrate.cli.errors import report_usage_error
-from migrate.cli.options import add_common_options
+from migrate.cli.options import add_common_options, read_environment
 from migrate.show.output import Output
 from migrate.show.streams import prepare_streams
 
 PROGRAM = "stateferry"
+
+
+def _output_of(arguments: Sequence[str]) -> Output:
+    """Of a command line that cannot be parsed."""
+    json_log = "--log-format json" in " ".join(arguments).replace("=", " ")
+    return Output(as_json="--json" in arguments, debug="--debug" in arguments, json_log=json_log)
 
 
 class Job(click.Command):
@@ -30,7 +36,7 @@ class Job(click.Command):
         try:
             code = super().main(arguments, **{"prog_name": PROGRAM, **extra, "standalone_mode": False})
         except click.ClickException as error:
-            code = report_usage_error(error, Output(as_json="--json" in arguments, debug="--debug" in arguments))
+            code = report_usage_error(error, _output_of(arguments))
         sys.exit(code)
 
 
@@ -47,6 +53,7 @@ class Verbs(Job, click.Group):
         self.sections[title] = [*verbs]
         for verb in verbs:
             add_common_options(verb)
+            read_environment(verb)
             self.add_command(verb)
 
     def list_commands(self, ctx: click.Context) -> list[str]:

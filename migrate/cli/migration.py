@@ -15,7 +15,7 @@ from migrate.cli.options import current_output, html_option, page_path, spec_arg
 from migrate.cli.switch import switch_and_show
 from migrate.errors import SpecError
 from migrate.show.output import Output
-from migrate.show.streams import stop_writing, user_output_to_stderr, write_err
+from migrate.show.streams import stop_writing, user_output_to_stderr
 
 if TYPE_CHECKING:
     from migrate.spec.spec import Spec
@@ -195,7 +195,7 @@ def _follow(spec: Spec, interval: float, output: Output) -> None:
                     return
                 time.sleep(max(interval, (time.monotonic() - started) / _MOST_OF_A_CORE))
     except KeyboardInterrupt:
-        write_err("\nno longer watching; a run that is at work continues")
+        output.say("\nno longer watching; a run that is at work continues")
     except BrokenPipeError:
         stop_writing(sys.stdout)  # the reader of the pipe is gone
 

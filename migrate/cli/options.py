@@ -12,6 +12,11 @@ from migrate.errors import SpecError
 from migrate.show.output import Output
 
 _META = "stateferry.options"
+_GIVEN_UP_BY_HAND = (
+    *("--unverified", "--accept-", "--discard-new-writes", "--delete-topic", "--fence", "--yes"),
+    *("--moved-away", "--no-checksums", "--changelog-end"),
+)
+"""Options that accept a loss, or are true at one moment only: never left behind in an environment."""
 
 
 spec_argument = click.argument("spec", type=click.Path())
@@ -44,6 +49,12 @@ def _flag(*names: str, help_: str, count: bool = False) -> click.Option:
     return click.Option(names, **kind, expose_value=False, callback=_record, help=help_)
 
 
+def _record_format(context: click.Context, _: click.Parameter, value: str | None) -> None:
+    """Record the format of the log, before the verb or after it."""
+    if value is not None:
+        context.meta.setdefault(_META, {})["json_log"] = int(value == "json")
+
+
 def common_options() -> list[click.Option]:
     """Return new options for one command: click keeps state in them."""
     return [
@@ -57,8 +68,30 @@ def common_options() -> list[click.Option]:
             count=True,
         ),
         _flag("--no-color", "no_color", help_="Print no colours, like the environment variable NO_COLOR."),
+        click.Option(
+            ["--log-format"],
+            type=click.Choice(["text", "json"]),
+            expose_value=False,
+            callback=_record_format,
+            help="json: each line of the log, and an error, is a JSON object on standard error. [default: text]",
+        ),
         _flag("--debug", "debug", help_="Show the traceback of an error."),
     ]
+
+
+def complete_formats(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """For a shell: the formats whose ids begin so."""
+    from formats import FORMATS
+
+    return [known.id for known in FORMATS if known.id.startswith(incomplete)]
+
+
+def read_environment(verb: click.Command) -> None:
+    """Let the environment give a verb's options, as STATEFERRY_VERB_OPTION, but none that gives a protection up."""
+    for option in verb.params:
+        name = max(option.opts, key=len)
+        if isinstance(option, click.Option) and not name.startswith(_GIVEN_UP_BY_HAND):
+            option.envvar = f"STATEFERRY_{verb.name}_{name.lstrip('-')}".upper().replace("-", "_")
 
 
 def add_common_options(command: click.Command) -> None:
@@ -73,6 +106,6 @@ def current_output() -> Output:
     if context is None:
         return Output()
     given = context.meta.get(_META, {})
-    flags = {name: bool(given.get(name)) for name in ("as_json", "quiet", "no_color", "debug")}
+    flags = {name: bool(given.get(name)) for name in ("as_json", "quiet", "no_color", "debug", "json_log")}
     spec = context.params.get("spec") or context.params.get("spec_path") or ""
     return Output(verbosity=given.get("verbose", 0), spec=spec, **flags)

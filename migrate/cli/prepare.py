@@ -6,7 +6,7 @@ import click
 
 from migrate.cli.errors import verb
 from migrate.cli.job import changelog_end_option, check_spark
-from migrate.cli.options import current_output, html_option, page_path, spec_argument
+from migrate.cli.options import complete_formats, current_output, html_option, page_path, spec_argument
 from migrate.show.streams import user_output_to_stderr, write_out
 
 
@@ -54,9 +54,19 @@ def formats() -> None:
 @click.command()
 @click.argument("path", type=click.Path())
 @click.option("--store", help="The store to migrate, if there are several.")
-@click.option("--to", required=True, metavar="FORMAT", help="The new store's format; see `stateferry formats`.")
 @click.option(
-    "--from", "source_format", metavar="FORMAT", help="The old store's format, if its column families match several."
+    "--to",
+    required=True,
+    metavar="FORMAT",
+    shell_complete=complete_formats,
+    help="The new store's format; see `stateferry formats`.",
+)
+@click.option(
+    "--from",
+    "source_format",
+    metavar="FORMAT",
+    shell_complete=complete_formats,
+    help="The old store's format, if its column families match several.",
 )
 @click.option(
     "--output", default="migration.toml", show_default=True, help="The file to write, or - for standard output."

@@ -9,9 +9,8 @@ import click
 
 from migrate.cli.errors import verb
 from migrate.cli.hosts import HostOptions, host_options
-from migrate.cli.options import current_output, spec_argument
+from migrate.cli.options import complete_formats, current_output, spec_argument
 from migrate.errors import SpecError
-from migrate.show.streams import write_err
 
 if TYPE_CHECKING:
     from migrate.queries.definition import StoreDefinition
@@ -49,7 +48,13 @@ def get(spec: str, key: str, *, store: str | None, window: str | None, is_base64
 @click.command()
 @click.argument("place", metavar="SPEC|PATH", type=click.Path(exists=True))
 @click.option("--store", help="With PATH: the store's name; of a RocksDB directory by itself, a name to ask for it by.")
-@click.option("--format", "format_id", metavar="FORMAT", help="With PATH: its format; see `stateferry formats`.")
+@click.option(
+    "--format",
+    "format_id",
+    metavar="FORMAT",
+    shell_complete=complete_formats,
+    help="With PATH: its format; see `stateferry formats`.",
+)
 @click.option(
     "--key-serde", metavar="SERDE", help="With PATH: what keys are; a name, or a table as in a spec's `from`."
 )
@@ -97,7 +102,7 @@ def serve(
     service = listening(stores, host=host, port=port, router=router, sides=sides, stale=stale)
     if not current_output().quiet:
         compare = "" if sides is None else f", old and new records at {service.url}/compare"
-        write_err(f"listening on {service.url}, described at {service.url}/docs{compare}")
+        current_output().say(f"listening on {service.url}, described at {service.url}/docs{compare}")
     service.run()
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 from migrate.batch.stop import GRACE_SECONDS, RERUN, Stop
+from migrate.cli.options import current_output
 from migrate.errors import ExitCode
 
 _STOPPING = f"\nstateferry: stop requested: running chunks get {GRACE_SECONDS:.0f} s; interrupt again to end at once\n"
@@ -28,17 +29,23 @@ def stopping_on_signals(stop: Stop, patience: float | None = 2 * GRACE_SECONDS) 
         yield
         return
 
+    stopping, at_once = map(_line, (_FINISHING if patience is None else _STOPPING, _AT_ONCE))
+
+    def end() -> None:
+        _write(at_once)
+        os._exit(ExitCode.INTERRUPTED)
+
     def on_signal(_number: int, _frame: FrameType | None) -> None:
         if stop.was_just_requested:
             return
         if stop.is_requested:
-            _end()
+            end()
         stop.request()
         if patience is not None:
             watchdog.start()
-        _write(_STOPPING if patience is not None else _FINISHING)
+        _write(stopping)
 
-    watchdog = threading.Timer(patience or 0.0, _end)
+    watchdog = threading.Timer(patience or 0.0, end)
     watchdog.daemon = True
     before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -54,6 +61,7 @@ def _write(text: str) -> None:
         os.write(2, text.encode())
 
 
-def _end() -> None:
-    _write(_AT_ONCE)
-    os._exit(ExitCode.INTERRUPTED)
+def _line(text: str) -> str:
+    """The text, or a line of a log of JSON objects."""
+    output = current_output()
+    return f"{output.log_line('warning', 'stateferry', ' '.join(text.split()))}\n" if output.json_log else text

@@ -6,12 +6,15 @@ import json
 import re
 import shlex
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TextIO, TypeVar
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
 
+from migrate.model.units import one_line
 from migrate.show.plain import Layout, has_colors, width_of
-from migrate.show.streams import streams_are_one, write_out
+from migrate.show.streams import streams_are_one, write_err, write_out
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,6 +34,8 @@ class Output:
     verbosity: int = 0
     no_color: bool = False
     debug: bool = False
+    json_log: bool = False
+    """Whether each line on standard error is a JSON object."""
     spec: str = ""
     """The spec's path as the user gave it; empty: the command has none."""
 
@@ -43,6 +48,23 @@ class Output:
     def asks(self) -> bool:
         """Whether there is a person to answer a question: on a terminal, unless the command was told to be quiet."""
         return not (self.quiet or self.as_json) and sys.stdin.isatty() and sys.stdout.isatty()
+
+    def log(self, level: str, logger: str, message: str, **fields: Any) -> None:  # noqa: ANN401 - JSON
+        """Write a line of the log to standard error."""
+        if self.json_log:
+            write_err(self.log_line(level, logger, message, **fields))
+        else:
+            label = "warning: " if level == "warning" else ""
+            write_err(f"{time.strftime('%H:%M:%S')} {label}{one_line(message)}")
+
+    def say(self, text: str) -> None:
+        """Write to standard error what is no line of the log, unless every line there has to be one."""
+        write_err(self.log_line("info", "stateferry", text.strip()) if self.json_log else text)
+
+    def log_line(self, level: str, logger: str, message: str, **fields: Any) -> str:  # noqa: ANN401 - JSON
+        """A line of the log as a JSON object."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        return json.dumps({"time": now, "level": level, "logger": logger, "message": message, **fields})
 
     @property
     def layout(self) -> Layout:
@@ -79,7 +101,7 @@ class Output:
 
     def terminal(self, stream: TextIO) -> Console | None:
         """A rich console on standard output or standard error; None where that is not a terminal."""
-        if not stream.isatty():
+        if not stream.isatty() or self.json_log:
             return None
         from rich.console import Console
 

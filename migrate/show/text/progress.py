@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -12,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 from migrate.batch.chunk.executor import RETRIES, STARTS
 from migrate.batch.log import LOGGER, RewriteProgress, VerifyProgress
 from migrate.model.events import Event, Listener, ignore
-from migrate.model.units import one_line, plural
+from migrate.model.units import plural
 from migrate.show.output import Output
-from migrate.show.streams import write_err
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,22 +24,22 @@ def progress(output: Output) -> Iterator[Listener]:
     """A listener that shows the progress of a run."""
     console = output.terminal(sys.stderr)
     if output.is_quiet:
-        with _log_shown(logging.CRITICAL):
+        with _log_shown(output, logging.CRITICAL):
             yield ignore
     elif output.verbosity:
-        with _log_shown(logging.INFO, (RETRIES, STARTS)):  # other records would repeat an event
+        with _log_shown(output, logging.INFO, (RETRIES, STARTS)):  # other records would repeat an event
             yield details(output)
     elif console is not None:
-        with _log_shown(logging.INFO, (STARTS,), least=logging.WARNING), _bars(console) as bars:
+        with _log_shown(output, logging.INFO, (STARTS,), least=logging.WARNING), _bars(console) as bars:
             yield _Bars(bars)
     else:
-        with _log_shown(logging.INFO, named=output.named):
+        with _log_shown(output, logging.INFO):
             yield ignore
 
 
 def start_shown(output: Output) -> AbstractContextManager[None]:
     """Show what is started and may take long, for a command without a bar."""
-    return _log_shown(logging.CRITICAL if output.is_quiet else logging.INFO, (STARTS,))
+    return _log_shown(output, logging.CRITICAL if output.is_quiet else logging.INFO, (STARTS,))
 
 
 @contextmanager
@@ -65,16 +63,15 @@ def counting(output: Output) -> Iterator[Listener]:
 
 def details(output: Output) -> Listener:
     """A listener that prints every event, with --verbose."""
-    return _print_event if output.verbosity and not output.is_quiet else ignore
+    if output.is_quiet or not output.verbosity:
+        return ignore
 
+    def show(event: Event) -> None:
+        facts = {name: _FACTS.get(name, str)(fact) for name, fact in event.facts.items() if fact is not None}
+        line = f"{event.name}  {', '.join(filter(None, facts.values()))}".rstrip()
+        output.log("debug", LOGGER, line, event=event.name, facts=facts)
 
-def _print_event(event: Event) -> None:
-    facts = [_FACTS.get(name, str)(fact) for name, fact in event.facts.items() if fact is not None]
-    _print(f"{event.name}  {', '.join(filter(None, facts))}".rstrip())
-
-
-def _print(line: str) -> None:
-    write_err(f"{time.strftime('%H:%M:%S')} {one_line(line)}")
+    return show
 
 
 def _receipt(receipt: Any) -> str:  # noqa: ANN401 - importing its class would load numpy for nothing
@@ -107,24 +104,24 @@ _FACTS: dict[str, Callable[[Any], str]] = {
 class _OnStandardError(logging.Handler):
     """Prints log records for a person."""
 
-    def __init__(self, named: Callable[[str], str]) -> None:
+    def __init__(self, output: Output) -> None:
         super().__init__()
-        self._named = named
+        self._output = output
 
     def emit(self, record: logging.LogRecord) -> None:
-        label = "warning: " if record.levelno >= logging.WARNING else ""
-        _print(f"{label}{self._named(record.getMessage())}")
+        message = self._output.named(record.getMessage())
+        self._output.log("warning" if record.levelno >= logging.WARNING else "info", record.name, message)
 
 
 @contextmanager
 def _log_shown(
-    level: int, names: tuple[str, ...] = (), *, least: int = logging.CRITICAL, named: Callable[[str], str] = str
+    output: Output, level: int, names: tuple[str, ...] = (), *, least: int = logging.CRITICAL
 ) -> Iterator[None]:
     """Log records from `level` on on standard error, and nowhere else: the user's function may configure logging.
 
     `names`: those of these loggers, and of others from `least` on; empty: of all.
     """
-    logger, handler = logging.getLogger(LOGGER), _OnStandardError(named)
+    logger, handler = logging.getLogger(LOGGER), _OnStandardError(output)
     before = logger.level, logger.propagate
     handler.addFilter(lambda record: not names or record.name in names or record.levelno >= least)
     logger.addHandler(handler)

@@ -1,0 +1,98 @@
+"""What is around a command: its options in the environment, a log for machines, completion in a shell."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from formats import FORMATS
+from migrate.cli.main import main
+from tests.shared.commands import stateferry
+from tests.support import make_store, numbered
+
+ACCEPTING = re.compile(r"--(unverified|accept-.*|discard-new-writes|delete-topic|fence|yes)$")
+OPTIONS = [
+    (verb.name or "", name, option.envvar)
+    for verb in main.commands.values()
+    for option in verb.params
+    if isinstance(option, click.Option) and (name := max(option.opts, key=len)) != "--help"
+]
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Path:
+    make_store(tmp_path / "old", numbered(100))
+    file = tmp_path / "migration.toml"
+    file.write_text(
+        'name = "x"\nwork_dir = "work"\n[source]\nformat = "rocksdb.raw"\npath = "old"\n'
+        '[target]\nformat = "rocksdb.raw"\npath = "new"\n'
+    )
+    return file
+
+
+def test_options_are_spelled_as_on_the_command_line_and_none_accepts_a_loss() -> None:
+    assert {name for _, name, variable in OPTIONS if variable is None} >= {
+        *("--unverified", "--accept-rejects", "--accept-mismatch", "--discard-new-writes", "--delete-topic"),
+        *("--fence", "--yes"),
+    }
+    for verb, name, variable in OPTIONS:
+        assert not (ACCEPTING.match(name) and variable)
+        if variable is not None:
+            assert variable == f"STATEFERRY_{verb}{name.removeprefix('-')}".upper().replace("-", "_")
+    assert ("catch-up", "--master", "STATEFERRY_CATCH_UP_MASTER") in OPTIONS
+
+
+def test_the_environment_gives_options(spec: Path) -> None:
+    done = stateferry("run", spec, STATEFERRY_RUN_JOBS="1", STATEFERRY_RUN_JSON="1", STATEFERRY_RUN_QUIET="1")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["state"] == "published"
+
+
+def test_a_loss_is_never_accepted_by_the_environment(spec: Path) -> None:
+    spec.write_text(spec.read_text() + '[run]\nverify = "off"\n')
+    everything = {f"STATEFERRY_RUN_{name}": "1" for name in ("UNVERIFIED", "ACCEPT_REJECTS", "FENCE")}
+    refused = stateferry("run", spec, "--no-spark", **everything)
+    assert refused.returncode == 6
+    assert not (spec.parent / "new").exists()
+
+
+def _objects(text: str) -> list[dict[str, object]]:
+    found = [json.loads(line) for line in text.splitlines()]
+    for each in found:
+        assert {"time", "level", "logger", "message"} <= each.keys()
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00", str(each["time"]))
+    return found
+
+
+def test_a_log_of_json_objects_has_nothing_else(spec: Path) -> None:
+    for place in (("--log-format", "json", "run"), ("run", "--log-format=json")):
+        done = stateferry(*place, spec, "--no-spark")
+        found = _objects(done.stderr)
+        assert done.returncode == 0
+        assert {each["level"] for each in found} == {"info"}
+
+
+def test_events_and_errors_are_objects_too(spec: Path) -> None:
+    events = _objects(stateferry("run", spec, "--no-spark", "-v", "--log-format", "json").stderr)
+    assert {"run.begun", "chunk.committed", "verify.committed"} <= {each.get("event") for each in events}
+    (error,) = _objects(stateferry("rollback", spec, "--log-format", "json").stderr)
+    assert (error["level"], error["exit_code"]) == ("error", 2)
+    assert error["next"]
+    (unknown,) = _objects(stateferry("run", spec, "--log-format", "json", "--odd").stderr)
+    assert (unknown["level"], unknown["exit_code"]) == ("error", 2)
+
+
+def test_a_shell_completes_formats() -> None:
+    words = "stateferry init . --to streamiz.w"
+    environment = os.environ | {"_STATEFERRY_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": "4"}
+    command = [sys.executable, "-m", "migrate"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    wanted = [f"plain,{known.id}" for known in FORMATS if known.id.startswith("streamiz.w")]
+    assert done.stdout.splitlines() == wanted
