@@ -10,8 +10,10 @@ from migrate.batch.changelog.broker.other_topics import changes_payloads, other_
 from migrate.batch.changelog.broker.records import total_of
 from migrate.batch.preflight.check import CheckReport
 from migrate.dry_run.report import ChangelogPlan, Inventory, SampleConversion, TopicPlanned
+from migrate.errors import RegistryError
 from migrate.model.changelog.written import Way
 from migrate.model.units import duration, plural, size
+from migrate.spec.schema_registry import SchemaRegistry
 
 WRITTEN_PER_SECOND = 400_000
 READ_BACK_PER_SECOND = 600_000
@@ -33,6 +35,11 @@ _WAY_BACK: dict[Way, str] = {
     "read is read once more, and its outputs are doubled; --discard-new-writes leaves the offsets",
     "append": "the old values are appended again: as many records, and the same time",
 }
+
+_REGISTER = (
+    "before the new version starts, register it there, so that it gets the same id: with auto.register.schemas=false "
+    "the first put fails otherwise, and what reads the topic by its subject does not find the schema"
+)
 
 
 def changelog_plan(at: AtBroker, found: Inventory, slots: int) -> ChangelogPlan:
@@ -82,8 +89,34 @@ def message_check(at: AtBroker, tried: SampleConversion) -> CheckReport:
         claim=claim,
         outcome="warning",
         detail=f"a record of {size(largest)} was found, and {limit}: unless it is compressed, the broker refuses it",
-        fix="raise max.message.bytes of that topic (kafka-configs.sh --alter): a new topic gets the same",
+        fix="raise max.message.bytes of that topic (kafka-configs.sh --alter): a new topic gets the same; and the "
+        "application's max.request.size (1 MiB by default), or its first put of such a record fails",
     )
+
+
+def subject_checks(at: AtBroker) -> Iterator[CheckReport]:
+    """Whether the new schemas are registered under the subjects that the new changelogs give their names to."""
+    conversion = at.spec.conversion
+    for part, change in (("key", conversion.key), ("value", conversion.value)):
+        new = None if change is None else change.target
+        if new is None or new.registry is None or new.frame == "none":
+            continue
+        name, registry = new.guid if new.id is None else new.id, SchemaRegistry.at(new.registry)
+        subjects = sorted({f"{each.new_topic}-{part}" for each in at.changelogs})
+        why = ""
+        try:
+            left = [subject for subject in subjects if name not in registry.names_in(subject)]
+        except RegistryError as error:
+            left, why = subjects, f", as far as is known: {error.message}"
+        yield CheckReport(
+            name="changelog.subject",
+            claim="the new schema is registered under the subject of the new changelog",
+            outcome="warning" if left else "ok",
+            detail=f"schema {name} is not registered under {', '.join(left)}{why}"
+            if left
+            else ", ".join(sorted(subjects)),
+            fix=_REGISTER if left else "",
+        )
 
 
 def retention_checks(at: AtBroker, logged_times: Sequence[tuple[int, float]], records: int) -> Iterator[CheckReport]:

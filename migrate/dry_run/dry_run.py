@@ -27,7 +27,7 @@ from migrate.batch.source.snapshot import has_snapshot
 from migrate.batch.source.source import target_system
 from migrate.batch.status.current import status_of
 from migrate.batch.status.run_report import already_migrated
-from migrate.dry_run.changelog_plan import changelog_plan, message_check, retention_checks
+from migrate.dry_run.changelog_plan import changelog_plan, message_check, retention_checks, subject_checks
 from migrate.dry_run.cost import CostInputs, cost_of, cost_warnings
 from migrate.dry_run.report import (
     ChangelogPlan,
@@ -139,6 +139,8 @@ class _DryRun:
     ) -> DryRunReport:
         spec = self._spec
         changelogs = None if found is None or inputs is None else self._changelog_plan(found, inputs.slots)
+        if changelogs is not None:
+            self._checks += subject_checks(self._preflight.at_broker)
         if changelogs is not None and changelogs.way != "none" and tried is not None and found is not None:
             self._checks.append(message_check(self._preflight.at_broker, tried))
             self._checks += retention_checks(self._preflight.at_broker, logged_times, found.records)

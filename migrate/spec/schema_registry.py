@@ -65,6 +65,17 @@ class SchemaRegistry:
         versions = self._get(f"{path}?deleted=true", f"subject {subject!r}", hint, list)
         return tuple(self._version(path, subject, version) for version in versions)
 
+    def names_in(self, subject: str) -> set[int | UUID | None]:
+        """The ids and GUIDs that a subject has now, deleted versions left out. Raises RegistryError."""
+        path = f"/subjects/{quote(subject, safe='')}/versions"
+        versions = self.pinned.get(self.http, path)
+        if isinstance(versions, NotFound):
+            return set()
+        answers = [
+            self._get(f"{path}/{version}", f"version {version} of {subject!r}", BASE_HINT) for version in versions
+        ]
+        return {name for answer in answers for name in (answer.get("id"), _guid(answer))}
+
     def _version(self, path: str, subject: str, version: object) -> RegisteredSchema:
         what = f"version {version} of subject {subject!r}"
         answer = self._get(f"{path}/{version}?deleted=true", what, "it may have been removed just now: try again")

@@ -247,6 +247,7 @@ def test_settings_that_keep_nothing_are_named(app: App) -> None:
     app.make(settings={"cleanup.policy": "delete", "min.insync.replicas": "2", "max.message.bytes": "500"})
     found = {each.name: each for each in plan(app.spec()).checks}["changelog.messages"]
     assert (found.outcome, "max.message.bytes of" in found.detail) == ("warning", True)
+    assert "max.request.size" in found.fix
     app.refusal("has 1 replica and min.insync.replicas = 2: nothing can be written to it")
     plain = app.checks(target={"store": None}, conversion={"function": None})["changelog.settings"]
     assert (plain.outcome, "is not compacted" in plain.detail) == ("warning", True)
