@@ -354,7 +354,8 @@ def _check_owner_reads(source: Source, target: Format) -> None:
 def check_open_files(source: Source, read: Callable[[Path], Reading]) -> str:
     """Raises RefusedError where a scan has more files open than this process may."""
     allowed = raise_open_files()
-    needed, directory = max((read(each).sorted_runs, each) for each in source.every_directory())
+    found = ((read(each).sorted_runs, each) for each in source.every_directory())
+    needed, directory = max(found, default=(0, source.path))  # a store may have no segment
     if needed + _OTHER_FILES > allowed:
         raise RefusedError(
             f"a scan of {directory} has {needed:,} tables open at a time, and this process may open {allowed:,} files",
