@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from migrate.batch.ledger.dead_letters import dead_letter_columns
+from migrate.batch.ledger.parquet import COLUMNS as LEDGER_COLUMNS
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / "docs").glob("*.md")])
 
@@ -117,6 +120,14 @@ def test_the_page_on_changelogs_lists_every_check_at_the_broker() -> None:
 
     listed = re.findall(r"^\| `(changelog\.[\w-]+)` \|", (ROOT / "docs/changelogs.md").read_text(), flags=re.MULTILINE)
     assert sorted(listed) == sorted(name for name, _ in all_checks() if name.startswith("changelog."))
+
+
+@pytest.mark.parametrize("table", ["ledger", "dead-letters"])
+def test_every_column_of_our_tables_is_documented(table: str) -> None:
+    columns = {"ledger": LEDGER_COLUMNS.names, "dead-letters": [each.name for each in dead_letter_columns()]}[table]
+    _, _, rest = (ROOT / "docs/operations.md").read_text(encoding="utf-8").partition(f"| column of `{table}/` |")
+    rows = rest.partition("\n\n")[0].splitlines()[2:]
+    assert sorted(name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])) == sorted(columns)
 
 
 def test_every_allowance_is_documented() -> None:

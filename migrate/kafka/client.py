@@ -15,7 +15,7 @@ from migrate.kafka.failures import AGAIN, Failures
 if TYPE_CHECKING:
     from confluent_kafka import Producer, TopicPartition
 
-REACH_SECONDS = 12.0
+REACH_SECONDS = 10.0
 """A broker that does not answer a first question within this time is not there."""
 REQUEST_SECONDS = 30.0
 """The broker has so long to answer a request."""
