@@ -22,7 +22,7 @@ def compile_serdes(source: Serde, target: Serde) -> tuple[Operation, ...] | None
     if isinstance(source, BytesSerde) and isinstance(target, BytesSerde):
         return IDENTITY
     if isinstance(source, NumberSerde) and isinstance(target, NumberSerde):
-        if source.name != target.name:
+        if source.name != target.name or source.name == "float":  # a signalling NaN is rejected
             return None
         return (Copy(source.size),) if source.endian == target.endian else (Reverse(source.size),)
     if source.name == target.name == "avro":

@@ -11,6 +11,7 @@ from formats.errors import UnresolvableSchemasError
 from formats.serde import Serde
 from formats.serdes.avro_serde import AvroSerde
 from formats.serdes.json_text import JsonSerde
+from formats.serdes.list_serde import ListSerde
 from formats.serdes.numeric import NumberSerde
 
 _NEEDS_FUNCTION = (
@@ -27,6 +28,8 @@ def resolving(source: Serde, target: Serde) -> Serde:
         return source.resolving_to(target.written[1])
     if isinstance(source, JsonSerde) and isinstance(target, JsonSerde):
         return replace(source, is_only_checked=True)
+    if isinstance(source, ListSerde) and isinstance(target, ListSerde):
+        return replace(source, inner=resolving(source.inner, target.inner))
     return source
 
 
@@ -34,15 +37,19 @@ def decoding(serde: Serde) -> Serde:
     """The serde, set to decode objects whatever a conversion does without them."""
     if isinstance(serde, AvroSerde):
         return replace(serde, reader=None)
+    if isinstance(serde, ListSerde):
+        return replace(serde, inner=decoding(serde.inner))
     return replace(serde, is_only_checked=False) if isinstance(serde, JsonSerde) else serde
 
 
 def payload_problem(source: Serde, target: Serde) -> str | None:
     """Why no payload of `source` can become one of `target` without a function; None: some or all can."""
+    if isinstance(source, ListSerde) and isinstance(target, ListSerde):
+        source, target = source.inner, target.inner
     if isinstance(source, AvroSerde) and isinstance(target, AvroSerde):
         return _avro_problem(source, target.written[1])
     if isinstance(source, NumberSerde) and isinstance(target, NumberSerde):
-        if source.name == "double" and target.name != "double":
+        if source.name in ("float", "double") and target.name not in (source.name, "double"):
             return _NEEDS_FUNCTION.format(source=source.name, target=target.name)
         return None
     if source.name == target.name:
@@ -68,16 +75,21 @@ def payload_risks(source: Serde, target: Serde) -> tuple[str, ...]:
     if isinstance(source, AvroSerde) and isinstance(target, AvroSerde):
         found = ((each, find_risks(writer, target.written[1])) for each, writer in source.schemas)
         return tuple(risk if each is None else f"schema {each}: {risk}" for each, risks in found for risk in risks)
+    if isinstance(source, ListSerde) and isinstance(target, ListSerde):
+        return payload_risks(source.inner, target.inner)
     if isinstance(source, NumberSerde) and isinstance(target, NumberSerde):
-        if (source.name, target.name) == ("int64", "int32"):
-            return ("numbers of more than 32 bits",)
-        if (source.name, target.name) == ("int64", "double"):
-            return ("numbers that a double cannot hold exactly",)
+        bits = 8 * source.size
+        if target.name.startswith("int") and target.size < source.size:
+            return (f"numbers of more than {8 * target.size} bits",)
+        if source.name.startswith("int") and bits > {"float": 24, "double": 53}.get(target.name, bits):
+            return (f"numbers that a {target.name} cannot hold exactly",)
     return ()
 
 
 def payload_meanings(source: Serde, target: Serde) -> tuple[str, ...]:
     """What a function gets as it is stored, and has to write with another meaning."""
+    if isinstance(source, ListSerde) and isinstance(target, ListSerde):
+        return payload_meanings(source.inner, target.inner)
     if not (isinstance(source, AvroSerde) and isinstance(target, AvroSerde)):
         return ()
     found = (find_meanings(writer, target.written[1]) for _, writer in source.schemas)
@@ -86,6 +98,8 @@ def payload_meanings(source: Serde, target: Serde) -> tuple[str, ...]:
 
 def names_refused(target: Serde) -> tuple[str, ...]:
     """The names of a new schema that Java's Avro refuses."""
+    if isinstance(target, ListSerde):
+        return names_refused(target.inner)
     return names_java_refuses(target.written[1]) if isinstance(target, AvroSerde) else ()
 
 
@@ -96,7 +110,7 @@ def needs_headers(serde: Serde) -> bool:
 
 def keeps_bytes(source: Serde, target: Serde) -> bool:
     """Whether every payload that is converted, without a function, is written as it was read."""
-    return source == target and source.name != "avro"
+    return source == target and "avro" not in (source.name, getattr(source, "inner", source).name)
 
 
 def is_order_preserving(source: Serde, target: Serde) -> bool:
@@ -105,7 +119,7 @@ def is_order_preserving(source: Serde, target: Serde) -> bool:
         return True
     if isinstance(source, NumberSerde) and isinstance(target, NumberSerde):
         # Sign extension puts equal bytes before (or, in little-endian, behind) the bytes that determine the order.
-        return source.endian == target.endian and "double" not in (source.name, target.name)
+        return source.endian == target.endian and not {"float", "double"} & {source.name, target.name}
     if isinstance(source, AvroSerde) and isinstance(target, AvroSerde):
         return _only_the_prefix_changes(source, target)
     return False

@@ -1,36 +1,39 @@
-"""`int32`, `int64`, `double`: numbers of a fixed size.
+"""`int16`, `int32`, `int64`, `float`, `double`: numbers of a fixed size.
 
 | serde    | size | field                                |
 |----------|------|--------------------------------------|
+| `int16`  | 2    | signed integer                       |
 | `int32`  | 4    | signed integer                       |
 | `int64`  | 8    | signed integer                       |
+| `float`  | 4    | IEEE 754 binary32, every bit kept    |
 | `double` | 8    | IEEE 754 binary64, every bit kept    |
 
 Kafka's serdes write them big-endian, Streamiz's little-endian (BitConverter on x86 and ARM).
-Source: org.apache.kafka.common.serialization.{Integer,Long,Double}Serializer; Streamiz Int32SerDes, Int64SerDes,
-DoubleSerDes.
+Source: org.apache.kafka.common.serialization.{Short,Integer,Long,Float,Double}Serializer; Streamiz's
+Int32SerDes, Int64SerDes, DoubleSerDes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from struct import Struct
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from formats.errors import InvalidEntryError, TruncatedEntryError
 
 Endian = Literal["big", "little"]
-NumberName = Literal["int32", "int64", "double"]
+NumberName = Literal["int16", "int32", "int64", "float", "double"]
+NUMBERS: tuple[NumberName, ...] = get_args(NumberName)
 
-SIZES: dict[NumberName, int] = {"int32": 4, "int64": 8, "double": 8}
-_STRUCTS: dict[tuple[NumberName, Endian], Struct] = {
-    ("int32", "big"): Struct(">i"),
-    ("int32", "little"): Struct("<i"),
-    ("int64", "big"): Struct(">q"),
-    ("int64", "little"): Struct("<q"),
-    ("double", "big"): Struct(">d"),
-    ("double", "little"): Struct("<d"),
+SIZES: dict[NumberName, int] = {"int16": 2, "int32": 4, "int64": 8, "float": 4, "double": 8}
+_STRUCTS = {
+    (name, endian): Struct(order + code)
+    for name, code in zip(NUMBERS, "hiqfd", strict=True)
+    for endian, order in (("big", ">"), ("little", "<"))
 }
+
+
+_SINGLE = Struct(">f")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +56,18 @@ class NumberSerde:
             raise InvalidEntryError(f"{self.name} has {len(payload)} bytes, not {self.size}")
         number: int | float
         (number,) = _STRUCTS[self.name, self.endian].unpack(payload)
+        if self.name == "float" and _STRUCTS[self.name, self.endian].pack(number) != payload:
+            raise InvalidEntryError("a signalling NaN, which a Python float does not keep")
         return number
 
     def encode(self, payload: Any) -> bytes:  # noqa: ANN401
         """The number's bytes; a double may be given as an exact integer. Raises InvalidEntryError for anything else."""
-        number = _double(payload) if self.name == "double" else _integer(payload, self.size)
-        return _STRUCTS[self.name, self.endian].pack(number)
+        is_whole = self.name.startswith("int")
+        number = _integer(payload, self.size) if is_whole else _real(payload, self.name)
+        try:
+            return _STRUCTS[self.name, self.endian].pack(number)
+        except OverflowError as error:
+            raise InvalidEntryError(f"{payload} is more than a {self.name} can hold") from error
 
 
 def _integer(payload: object, size: int) -> int:
@@ -70,7 +79,7 @@ def _integer(payload: object, size: int) -> int:
     return payload
 
 
-def _double(payload: object) -> float:
+def _real(payload: object, name: NumberName) -> float:
     if isinstance(payload, float):
         return payload
     if not isinstance(payload, int) or isinstance(payload, bool):
@@ -78,7 +87,7 @@ def _double(payload: object) -> float:
     try:
         number = float(payload)
     except OverflowError as error:
-        raise InvalidEntryError(f"{payload} is more than a double can hold") from error
-    if number != payload:
-        raise InvalidEntryError(f"a double cannot hold {payload} exactly")
+        raise InvalidEntryError(f"{payload} is more than a {name} can hold") from error
+    if number != payload or (name == "float" and number != _SINGLE.unpack(_SINGLE.pack(number))[0]):
+        raise InvalidEntryError(f"a {name} cannot hold {payload} exactly")
     return number

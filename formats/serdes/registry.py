@@ -26,9 +26,12 @@ class KnownSerde:
 SERDES: tuple[KnownSerde, ...] = (
     KnownSerde("bytes", "the payload as it is", "bytes"),
     KnownSerde("string", "text in UTF-8", "str"),
+    KnownSerde("int16", "signed integer of 2 bytes", "int", (_ENDIAN,)),
     KnownSerde("int32", "signed integer of 4 bytes", "int", (_ENDIAN,)),
     KnownSerde("int64", "signed integer of 8 bytes", "int", (_ENDIAN,)),
+    KnownSerde("float", "IEEE 754 number of 4 bytes", "float", (_ENDIAN,)),
     KnownSerde("double", "IEEE 754 number of 8 bytes", "float", (_ENDIAN,)),
+    KnownSerde("boolean", "one byte, 00 or 01", "bool"),
     KnownSerde("uuid", "a UUID's text, as Kafka writes it", "uuid.UUID"),
     KnownSerde("json", "JSON in UTF-8", "dict, list, str, int, float, bool, None", keeps_bytes=False),
     KnownSerde(
@@ -38,5 +41,17 @@ SERDES: tuple[KnownSerde, ...] = (
         ('`frame`: "none", "confluent", "apicurio", "glue" or "header"', _SCHEMAS, _SCHEMA),
         keeps_bytes=False,
     ),
+    KnownSerde(
+        "list",
+        "a list as Kafka's ListSerde writes it, with null entries",
+        "list",
+        ("`inner`: the serde of its entries, a table like this one, or a name",),
+        keeps_bytes=False,
+    ),
 )
+ALIASES = {
+    **{"short": "int16", "integer": "int32", "int": "int32", "long": "int64", "bool": "boolean", "float64": "double"},
+    **{"float32": "float", "str": "string", "text": "string", "bytearray": "bytes", "byte[]": "bytes"},
+}
+"""What users call serdes, in Java and elsewhere: for the question whether one of ours is meant."""
 SERDE_NAMES = tuple(known.name for known in SERDES)

@@ -30,7 +30,7 @@ from formats import Serde
 from formats.errors import EntryError, InvalidEntryError
 from formats.serdes.json_text import NumberText, WrittenFloat, WrittenInt, dump_json
 
-_NUMBERS = {"int32", "int64"}
+_NUMBERS = {"int16", "int32", "int64"}
 ENCODINGS = ("text", "hex", "base64url", "base64")
 _DIGITS = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 _AS_TEXT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -134,7 +134,12 @@ def _json(text: str) -> Any:  # noqa: ANN401
     return JsonSerde().decode(text.encode())
 
 
-_READ = {"int32": _integer, "int64": _integer, "double": _double, "uuid": _uuid, "json": _json, "avro": _json}
+_READ = {
+    **dict.fromkeys(_NUMBERS, _integer),
+    **dict.fromkeys(("float", "double"), _double),
+    **dict.fromkeys(("json", "avro", "list", "boolean"), _json),
+    "uuid": _uuid,
+}
 
 
 def shown_problem(error: EntryError, text: str) -> str:

@@ -18,7 +18,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, m
 from pydantic_core import PydanticCustomError
 
 from formats.serdes.avro_frame import FRAMES, Frame
-from formats.serdes.registry import SERDE_NAMES
+from formats.serdes.numeric import NUMBERS
+from formats.serdes.registry import ALIASES, SERDE_NAMES
 
 LARGEST_ID = (1 << 31) - 1
 LARGEST_GLOBAL_ID = (1 << 63) - 1
@@ -26,7 +27,8 @@ LARGEST_GLOBAL_ID = (1 << 63) - 1
 _REGISTRY = re.compile(r"https?://[^/\s]+\S*")
 _GUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _OPTIONS = {
-    **dict.fromkeys(("int32", "int64", "double"), frozenset({"endian"})),
+    **{str(name): frozenset({"endian"}) for name in NUMBERS},
+    "list": frozenset({"inner"}),
     "avro": frozenset({"frame", "schemas", "schema", "registry", "subject", "ids", "id", "guid"}),
 }
 _BY_NUMBER = ("confluent", "apicurio")
@@ -43,6 +45,10 @@ def _named_id(name: object) -> NamedId:
     if isinstance(name, int) and not isinstance(name, bool) and 0 <= name <= LARGEST_GLOBAL_ID:
         return name
     raise PydanticCustomError("schema_id", "should be a schema's id, like 7, or its GUID, like {guid}", {"guid": _LIKE})
+
+
+def _inner(found: object) -> object:
+    return {"serde": found} if isinstance(found, str) else found
 
 
 def _guid(name: object) -> UUID:
@@ -71,7 +77,8 @@ class _SerdeSection(_Section):
     @model_validator(mode="after")
     def _is_known(self) -> _SerdeSection:
         if self.serde not in SERDE_NAMES:
-            near = get_close_matches(self.serde, SERDE_NAMES, n=1, cutoff=0.5)
+            meant = ALIASES.get(self.serde.lower().removesuffix("serde"))
+            near = [meant] if meant else get_close_matches(self.serde, SERDE_NAMES, n=1, cutoff=0.5)
             ways = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(SERDE_NAMES)}"
             if self.serde.startswith("proto"):
                 ways = "not possible yet; a [conversion] function gets the bytes, and can use the generated classes"
@@ -81,6 +88,8 @@ class _SerdeSection(_Section):
             option = "schema" if name == "avro_schema" else name
             if option not in allowed:
                 raise ValueError(f"the serde {self.serde!r} has no option `{option}`")
+        if self.serde == "list":
+            _check_inner(getattr(self, "inner", None))
         if self.serde == "avro":
             if self.frame is None:
                 raise ValueError("avro needs a `frame`: " + ", ".join(f'"{each}"' for each in FRAMES))
@@ -113,6 +122,9 @@ class OldSerdeSection(_SerdeSection):
     ids: tuple[_Id, ...] = ()
     """Ids of schemas in the registry."""
 
+    inner: Annotated[OldSerdeSection | None, BeforeValidator(_inner)] = None
+    """Of a list: how its entries are written."""
+
     def _check_avro(self) -> None:
         named = {"schemas": self.schemas, "schema": self.avro_schema, "subject": self.subject, "ids": self.ids}
         given = [name for name, value in named.items() if value]
@@ -138,6 +150,7 @@ class NewSerdeSection(_SerdeSection):
 
     id: Annotated[StrictInt, Field(ge=0, le=LARGEST_GLOBAL_ID)] | None = None
     guid: Annotated[UUID, BeforeValidator(_guid)] | None = None
+    inner: Annotated[NewSerdeSection | None, BeforeValidator(_inner)] = None
 
     def _check_avro(self) -> None:
         if (self.avro_schema is None) == (self.registry is None):
@@ -160,6 +173,13 @@ class SerdeChangeSection(_Section):
 
     source: Annotated[OldSerdeSection, Field(alias="from")]
     target: Annotated[NewSerdeSection, Field(alias="to")]
+
+
+def _check_inner(inner: _SerdeSection | None) -> None:
+    if inner is None:
+        raise ValueError("a list needs `inner`, the serde of its entries")
+    if inner.frame == "header" or inner.serde == "list":
+        raise ValueError("the entries of a list have no headers of their own, and are no lists")
 
 
 def _check_files(frame: Frame | None, registry: str | None) -> None:

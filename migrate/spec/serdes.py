@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from pydantic import ValidationError
@@ -17,6 +17,7 @@ from formats.errors import SchemaError
 from formats.layout import HEADERS
 from formats.serde import BYTES, Serde
 from formats.serdes.avro_frame import Frame, Part, SchemaId
+from formats.serdes.boolean import BooleanSerde
 from formats.serdes.conversions import (
     is_order_preserving,
     keeps_bytes,
@@ -27,7 +28,8 @@ from formats.serdes.conversions import (
     payload_risks,
 )
 from formats.serdes.json_text import JsonSerde
-from formats.serdes.numeric import NumberName, NumberSerde
+from formats.serdes.list_serde import ListSerde
+from formats.serdes.numeric import NUMBERS, NumberSerde
 from formats.serdes.text import StringSerde
 from formats.serdes.uuid_text import UuidSerde
 from migrate.errors import RefusedError, RegistryError, SpecError
@@ -65,9 +67,9 @@ def load_serdes(
     old, new = section.source, section.target
     pinned = PinnedResponses() if pinned is None else pinned
     source = old_serde(old, part, resolve, pinned)
-    target = _new_avro(new, part, resolve, pinned) if new.serde == "avro" else _plain(new.serde, new.endian)
+    target = _new_serde(new, part, resolve, pinned)
     # Ids are never given to another schema, and a subject may get a version while a migration runs.
-    is_growing = old.subject is not None
+    is_growing = (old.inner or old).subject is not None
     texts: dict[str, object] = {"from": {} if is_growing else _texts(source), "to": _texts(target)}
     if (revision := _revision(source, target)) > 1:
         texts["revision"] = revision
@@ -78,6 +80,16 @@ def old_serde(section: OldSerdeSection, part: Part, resolve: Resolve, pinned: Pi
     """The serde that reads what a section describes. Raises SpecError, RegistryError."""
     if section.serde == "avro":
         return _old_avro(section, part, resolve, pinned)
+    if section.inner is not None:
+        return ListSerde(old_serde(section.inner, part, resolve, pinned))
+    return _plain(section.serde, section.endian)
+
+
+def _new_serde(section: NewSerdeSection, part: Part, resolve: Resolve, pinned: PinnedResponses) -> Serde:
+    if section.serde == "avro":
+        return _new_avro(section, part, resolve, pinned)
+    if section.inner is not None:
+        return ListSerde(_new_serde(section.inner, part, resolve, pinned))
     return _plain(section.serde, section.endian)
 
 
@@ -101,9 +113,9 @@ _STATED = """for example: string, or '{serde = "avro", frame = "confluent", sche
 
 
 def _plain(name: str, endian: str | None) -> Serde:
-    if name in ("int32", "int64", "double"):
-        return NumberSerde(cast("NumberName", name), "little" if endian == "little" else "big")
-    serdes: tuple[Serde, ...] = (BYTES, StringSerde(), UuidSerde(), JsonSerde())
+    if name in NUMBERS:
+        return NumberSerde(name, "little" if endian == "little" else "big")
+    serdes: tuple[Serde, ...] = (BYTES, StringSerde(), UuidSerde(), JsonSerde(), BooleanSerde())
     return next(serde for serde in serdes if serde.name == name)
 
 

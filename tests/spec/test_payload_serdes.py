@@ -15,8 +15,11 @@ from formats.avro.schema import AvroSchema
 from formats.encoding.headers import Headers
 from formats.serde import BYTES, HeaderSerde, Serde
 from formats.serdes.avro_serde import AvroSerde
+from formats.serdes.boolean import BooleanSerde
+from formats.serdes.conversions import resolving
 from formats.serdes.json_text import JsonSerde
-from formats.serdes.numeric import NumberSerde
+from formats.serdes.list_serde import ListSerde
+from formats.serdes.numeric import NUMBERS, NumberSerde
 from formats.serdes.registry import SERDE_NAMES
 from formats.serdes.text import StringSerde
 from formats.serdes.uuid_text import UuidSerde
@@ -127,9 +130,9 @@ def test_without_a_frame_the_registrys_id_is_not_written(registry: Registry, fol
 
 
 def test_every_known_serde_can_be_named(folder: Path) -> None:
-    expected = (BYTES, StringSerde(), NumberSerde("int32"), NumberSerde("int64"), NumberSerde("double"))
+    expected: tuple[Serde, ...] = (BYTES, StringSerde(), BooleanSerde(), *map(NumberSerde, NUMBERS))
     known = {serde.name: serde for serde in (*expected, UuidSerde(), JsonSerde())}
-    assert {*known, "avro"} == set(SERDE_NAMES)
+    assert {*known, "avro", "list"} == set(SERDE_NAMES)
     for name, serde in known.items():
         loaded = _load(f'from = {{serde = "{name}"}}\nto = {{serde = "{name}"}}', folder)
         assert loaded.source == loaded.target == serde
@@ -257,3 +260,21 @@ def test_a_byte_order_mark_of_a_schema_is_read_over(folder: Path) -> None:
     before = _load(text, folder)
     (folder / "old.avsc").write_bytes(b"\xef\xbb\xbf" + OLD.encode())
     assert _load(text, folder) == before
+
+
+def test_the_entries_of_a_list_are_resolved_and_their_losses_known(folder: Path) -> None:
+    (folder / "new.avsc").write_text(NEW.replace('"a","type":"long"', '"b","type":"long","default":9'))
+    inner = '{serde = "avro", frame = "confluent", schemas = {1 = "old.avsc"}}'
+    new = '{serde = "avro", frame = "confluent", id = 7, schema = "new.avsc"}'
+    loaded = _load(f'from = {{serde = "list", inner = {inner}}}\nto = {{serde = "list", inner = {new}}}', folder)
+    assert json.loads(loaded.identity)["from"] == {"1": json.dumps(json.loads(OLD))}
+    source = resolving(loaded.source, loaded.target)
+    assert isinstance(source, ListSerde)
+    assert source.losses == ("the field Order.a is left out",)
+    found = source.decode(bytes.fromhex("0100000002ffffffff00000006") + b"\0\0\0\0\1\2")
+    assert found.lost() == {"the field Order.a is left out"}
+    assert loaded.target.encode(found) == bytes.fromhex("0100000002ffffffff00000006") + b"\0\0\0\0\7\x12"
+    numbers = _load(
+        'from = {serde = "list", inner = "int32"}\nto = {serde = "list", inner = {serde = "int64"}}', folder
+    )
+    assert numbers.target == ListSerde(NumberSerde("int64"))

@@ -110,7 +110,11 @@ def _to(options: str) -> str:
     [
         (OLD, "'conversion.value.to' is missing"),
         (_from('serde = "int46"'), "conversion.value.from: unknown serde 'int46': did you mean 'int64'?"),
-        (_from('serde = "protobuf"'), "unknown serde 'protobuf': known: bytes, string,"),
+        (_from('serde = "short"'), "did you mean 'int16'?"),
+        (_from('serde = "LongSerde"'), "did you mean 'int64'?"),
+        (_from('serde = "integer"'), "did you mean 'int32'?"),
+        (_from('serde = "list"'), "a list needs `inner`"),
+        (_from('serde = "protobuf"'), "unknown serde 'protobuf': not possible yet"),
         (_from('sredle = "json"'), "unknown key 'conversion.value.from.sredle': did you mean 'serde'?"),
         (_from('serde = "avro", frame = "none", schem = "a"'), "from.schem': did you mean 'schema'?"),
         (_from('serde = "avro", frame = "none", avro_schema = "a"'), "from.avro_schema': did you mean 'schema'?"),

@@ -13,6 +13,7 @@ from formats.errors import EntryError
 from formats.serde import BYTES, Serde
 from formats.serdes.avro_frame import Frame, SchemaId
 from formats.serdes.avro_serde import AvroSerde
+from formats.serdes.boolean import BooleanSerde
 from formats.serdes.conversions import (
     is_order_preserving,
     keeps_bytes,
@@ -22,6 +23,7 @@ from formats.serdes.conversions import (
     resolving,
 )
 from formats.serdes.json_text import JsonSerde
+from formats.serdes.numeric import NUMBERS as NAMES
 from formats.serdes.numeric import NumberSerde
 from formats.serdes.registry import SERDES
 from formats.serdes.text import StringSerde
@@ -33,8 +35,8 @@ def _avro(frame: Frame, *schemas: tuple[SchemaId, AvroSchema]) -> AvroSerde:
     return AvroSerde(schemas, frame)
 
 
-NUMBERS = [NumberSerde(name, endian) for name in ("int32", "int64", "double") for endian in ("big", "little")]
-PLAIN: list[Serde] = [BYTES, StringSerde(), UuidSerde(), *NUMBERS]
+NUMBERS = [NumberSerde(name, endian) for name in NAMES for endian in ("big", "little")]
+PLAIN: list[Serde] = [BYTES, StringSerde(), UuidSerde(), BooleanSerde(), *NUMBERS]
 AVRO = [
     _avro("none", (None, OLD)),
     _avro("none", (None, NEW)),
@@ -51,8 +53,9 @@ PAIRS = [
 
 def _payloads(serde: Serde) -> st.SearchStrategy[bytes]:
     if isinstance(serde, NumberSerde):
-        small = st.integers(-3, 3) | st.sampled_from([-(1 << 31), (1 << 31) - 1])
-        numbers = st.integers(-(1 << 31), (1 << 31) - 1) | small
+        most = 1 << {"int16": 15, "float": 24}.get(serde.name, 31)
+        small = st.integers(-3, 3) | st.sampled_from([-most, most - 1])
+        numbers = st.integers(-most, most - 1) | small
         return numbers.map(serde.encode) | st.binary(min_size=serde.size, max_size=serde.size)
     if isinstance(serde, AvroSerde):
         fields = {"a": st.text("ab", max_size=3), "n": st.integers(-300, 300), "b": st.text("ab", max_size=3)}
@@ -186,4 +189,4 @@ def test_only_a_header_frame_needs_headers() -> None:
 def test_the_list_of_serdes_says_which_keep_their_bytes() -> None:
     known = {serde.name: serde.keeps_bytes for serde in SERDES}
     assert {serde.name for serde in PLAIN} == {name for name, keeps in known.items() if keeps}
-    assert {name for name, keeps in known.items() if not keeps} == {"json", "avro"}
+    assert {name for name, keeps in known.items() if not keeps} == {"json", "avro", "list"}

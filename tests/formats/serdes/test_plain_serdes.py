@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from formats.errors import EntryError, InvalidEntryError, TruncatedEntryError
 from formats.serde import BYTES, Serde
+from formats.serdes.boolean import BooleanSerde
+from formats.serdes.list_serde import ListSerde
 from formats.serdes.numeric import NumberSerde
 from formats.serdes.text import StringSerde
 from formats.serdes.uuid_text import UuidSerde
@@ -24,6 +26,9 @@ KAFKA: dict[str, Serde] = {
     "double": NumberSerde("double"),
     "string": StringSerde(),
     "uuid": UuidSerde(),
+    "int16": NumberSerde("int16"),
+    "float": NumberSerde("float"),
+    "boolean": BooleanSerde(),
 }
 PLAIN: tuple[Serde, ...] = (
     BYTES,
@@ -37,17 +42,37 @@ VECTORS = (Path(__file__).parent / "kafka-clients.tsv").read_text(encoding="utf-
 
 
 def _value(serde: str, text: str) -> Any:  # noqa: ANN401
+    if serde.startswith("list of "):
+        return [None if each == "null" else _value(serde[8:], _text(serde, each)) for each in _entries(text)]
     if serde == "string":
         return "".join(chr(int(point, 16)) for point in text.split())
-    return {"int32": int, "int64": int, "double": float, "uuid": UUID}[serde](text)
+    return _PYTHON[serde](text)
+
+
+def _text(serde: str, entry: str) -> str:
+    """Texts stand in lists as they are, and alone as code points."""
+    return " ".join(f"{ord(each):x}" for each in entry) if serde == "list of string" else entry
+
+
+def _entries(text: str) -> list[str]:
+    return text[1:-1].split(", ") if text != "[]" else []
+
+
+_PYTHON: dict[str, Any] = {
+    **dict.fromkeys(("int16", "int32", "int64"), int),
+    **dict.fromkeys(("float", "double"), float),
+    "uuid": UUID,
+    "boolean": lambda text: text == "true",
+}
 
 
 @pytest.mark.parametrize("vector", VECTORS)
 def test_kafkas_own_bytes_are_read_and_written(vector: str) -> None:
     name, text, payload = vector.split("\t")
-    serde, value, stored = KAFKA[name], _value(name, text), bytes.fromhex(payload)
+    serde = ListSerde(KAFKA[name[8:]]) if name.startswith("list of ") else KAFKA[name]
+    value, stored = _value(name, text), bytes.fromhex(payload)
     decoded = serde.decode(stored)
-    assert type(decoded) is type(value)
+    assert isinstance(decoded, type(value))
     assert decoded == value or (math.isnan(decoded) and math.isnan(value))
     assert math.copysign(1, decoded) == math.copysign(1, value) if name == "double" else True
     assert serde.encode(value) == stored
@@ -144,3 +169,35 @@ def test_text_that_is_not_utf8_is_a_reject(payload: bytes) -> None:
 def test_only_the_spelling_that_kafka_writes_is_a_uuid(text: str) -> None:
     with pytest.raises(EntryError):
         UuidSerde().decode(text.encode())
+
+
+TEXTS, NUMBERS = ListSerde(StringSerde()), ListSerde(NumberSerde("int32"))
+
+
+@pytest.mark.parametrize(
+    ("serde", "payload", "reason"),
+    [
+        (TEXTS, "", "begins with 01"),
+        (TEXTS, "0000000000", "begins with 01"),
+        (NUMBERS, "0100000000", "begins with 00"),
+        (TEXTS, "017fffffff", "claims 2147483647 entries"),
+        (TEXTS, "0100000001fffffffe", "needs at least"),
+        (TEXTS, "01000000010000000561", "the layout needs at least"),
+        (TEXTS, "010000000100000001ff", "entry 0 of the list: not UTF-8"),
+        (TEXTS, "010000000000", "1 bytes follow"),
+        (NUMBERS, "0000000001000000050000000100000001", "not among its entries"),
+        (NUMBERS, "00000000020000000100000000000000020000", "not in order"),
+    ],
+)
+def test_a_damaged_list_is_a_reject(serde: ListSerde, payload: str, reason: str) -> None:
+    with pytest.raises(EntryError, match=reason):
+        serde.decode(bytes.fromhex(payload))
+
+
+def test_what_a_float_cannot_keep_is_a_reject() -> None:
+    serde = NumberSerde("float")
+    for value in ((1 << 24) + 1, 1e300):
+        with pytest.raises(InvalidEntryError):
+            serde.encode(value)
+    with pytest.raises(InvalidEntryError, match="signalling NaN"):
+        serde.decode(bytes.fromhex("7f800001"))
