@@ -26,7 +26,8 @@ def load_spec(path: str | Path) -> Spec:
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise SpecError(f"cannot read the spec {file}: {error.strerror}", hint="check the path") from error
+        hint = "name its TOML file: `stateferry init` writes one" if file.is_dir() else "check the path"
+        raise SpecError(f"cannot read the spec {file}: {error.strerror}", hint=hint) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SpecError(f"{file} is not valid TOML: {error}", hint="fix it there; a spec is text in UTF-8") from error
     return parse_spec(content, base_dir=file.resolve().parent, where=str(file))

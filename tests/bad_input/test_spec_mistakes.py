@@ -41,7 +41,12 @@ def test_a_missing_spec_is_refused_by_every_verb(commands: Commands, folder: Pat
 
 
 def test_a_folder_is_no_spec(commands: Commands, folder: Path) -> None:
-    check_clear(commands.run(["run", str(folder)]), ExitCode.USAGE, f"cannot read the spec {folder}")
+    check_clear(
+        commands.run(["run", str(folder)]),
+        ExitCode.USAGE,
+        f"cannot read the spec {folder}: Is a directory",
+        "name its TOML file",
+    )
 
 
 def test_a_verb_that_does_not_exist_is_a_usage_error(commands: Commands) -> None:

@@ -53,7 +53,7 @@ def rollback(spec: Spec, *, discard_new_writes: bool = False, on_event: Listener
                 hint="stateferry status SPEC shows its state",
             )
         if step in (Step.FINALIZING, Step.FINALIZED):
-            raise RefusedError("this migration was finalized: the old stores are gone", hint="restore from a backup")
+            raise _finalized(journal)
         every = migration.places(journal)
         with migration.locking_all(every) as check_unopened:
             _check_old_unwritten(every, discard_new_writes=discard_new_writes)
@@ -65,6 +65,15 @@ def rollback(spec: Spec, *, discard_new_writes: bool = False, on_event: Listener
                 journal = way_back.begin(journal)
             _carry_out(migration, every, journal, way_back, check_unopened)
         return switch_report(migration, journal, Step.ROLLED_BACK)
+
+
+def _finalized(journal: Journal) -> RefusedError:
+    if any(entry.is_moved_in for entry in journal.exchanges):
+        return RefusedError(
+            "this migration was finalized: the old stores are where they were, without what was processed since",
+            hint="restore from a backup, or start the old version on them, if that can be missed",
+        )
+    return RefusedError("this migration was finalized: the old stores are gone", hint="restore from a backup")
 
 
 def _check_old_unwritten(every: list[Places], *, discard_new_writes: bool) -> None:

@@ -193,3 +193,6 @@ def test_finalizing_leaves_the_old_stores_which_nothing_took_the_place_of(begun:
     assert finalize(begun.spec).state == status(begun.spec).state == "finalized"
     assert tree_state(begun.path) == before
     assert not (begun.spec.home / "new").exists()
+    with pytest.raises(RefusedError, match="the old stores are where they were") as refused:
+        rollback(begun.spec)
+    assert "start the old version" in str(refused.value.hint)
