@@ -35,6 +35,8 @@ class Context:
     """The changelog ends that the operator confirmed."""
     fence: bool = False
     """End the transactions that dead instances of the application left open."""
+    jobs: int = 1
+    """How many processes of this machine work."""
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     warnings: list[str] = field(default_factory=list)
     """Warnings of this run, such as repairs, for its report."""
@@ -74,6 +76,7 @@ def make_context(
     *,
     changelog_ends: ChangelogEnds | None = None,
     fence: bool = False,
+    jobs: int = 1,
 ) -> Context:
     """The context of a new run. Raises SpecError if the function cannot be imported."""
     ref = conversion_ref(spec)
@@ -86,4 +89,5 @@ def make_context(
         stop=stop or Stop(),
         changelog_ends=changelog_ends or {},
         fence=fence,
+        jobs=jobs,
     )

@@ -95,9 +95,15 @@ def run(
         ChangelogFailedError: a changelog cannot be written, or read back.
         InterruptedMigrationError: the time budget is used up.
     """
-    acceptance = Acceptance(unverified, accept_rejects)
-    opener = executor_opener(spec, master, jobs)
-    return run_with(opener, spec, on_event=on_event, acceptance=acceptance, changelog_ends=changelog_ends, fence=fence)
+    return run_with(
+        executor_opener(spec, master, jobs),
+        spec,
+        on_event=on_event,
+        acceptance=Acceptance(unverified, accept_rejects),
+        changelog_ends=changelog_ends,
+        fence=fence,
+        jobs=jobs,
+    )
 
 
 @system_errors_explained()
@@ -111,15 +117,17 @@ def run_with(
     acceptance: Acceptance = NOTHING_ACCEPTED,
     changelog_ends: ChangelogEnds | None = None,
     fence: bool = False,
+    jobs: int = 1,
     is_cut_over_next: bool = False,
 ) -> RunReport:
     """`run` with the given executor. Workers start only once the plan is stored.
 
+    `jobs`: how many processes of this machine the executor has; a new plan's chunks are shared among them.
     `is_cut_over_next`: the caller cuts over next, so that the report asks nobody to do it.
     Raises InterruptedMigrationError once `stop` is requested.
     """
     context = make_context(
-        spec, logged(spec.name, on_event), stop, acceptance, changelog_ends=changelog_ends, fence=fence
+        spec, logged(spec.name, on_event), stop, acceptance, changelog_ends=changelog_ends, fence=fence, jobs=jobs
     )
     Preflight(context, "run").check_before_lock()
     with one_run_at_a_time(context.home):

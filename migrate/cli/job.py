@@ -103,7 +103,7 @@ def run_and_show(
         opener = spark(master) if on_spark else here(jobs)
         listener = each_of(measured, shown)
         with user_output_to_stderr():
-            work = replay_with if replays else partial(run_with, fence=fence, is_cut_over_next=and_cutover)
+            work = replay_with if replays else partial(run_with, fence=fence, jobs=jobs, is_cut_over_next=and_cutover)
             report = work(
                 opener,
                 spec,

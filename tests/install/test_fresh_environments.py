@@ -84,9 +84,10 @@ def test_the_base_is_small_and_says_what_is_missing(fresh: Path, tmp_path: Path)
 
 
 @pytest.mark.usefixtures("base")
-def test_batch_runs_without_spark(fresh: Path, spec: Path) -> None:
+@pytest.mark.parametrize("how", [["--no-spark"], ["--jobs", "2"]], ids=" ".join)
+def test_batch_runs_without_spark(how: list[str], fresh: Path, spec: Path) -> None:
     install(fresh, "stateferry[batch]")
-    check_report(call(fresh / "stateferry", "run", spec, "--no-spark", "--json"))
+    check_report(call(fresh / "stateferry", "run", spec, *how, "--json"))
     call(fresh / "stateferry", "report", spec, "--html", spec.with_name("report.html"))
 
 

@@ -21,8 +21,6 @@ from migrate.errors import ExitCode
 _START = (
     "import sys; sys.path[:] = sys.argv[2:]; from migrate.batch.chunk.processes import work; work(int(sys.argv[1]))"
 )
-_END_SECONDS = 10.0
-"""How long an idle process may take to end before it is killed."""
 
 
 class WorkerDiedError(Exception):
@@ -36,19 +34,18 @@ def open_processes(slots: int) -> Iterator[ProcessExecutor]:
     try:
         yield executor
     finally:
-        executor.close()
+        executor.cancel()
 
 
 class ProcessExecutor:
-    """Runs tasks in processes of its own."""
+    """Runs tasks in processes of its own, each of which starts with its first task."""
 
     call_bytes = 0  # a call costs less than a millisecond
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
-        self._workers = {_Worker() for _ in range(slots)}
+        self._workers = [_Worker() for _ in range(slots)]
         self._idle: SimpleQueue[_Worker] = SimpleQueue()
-        self._is_cancelled = False
         for worker in self._workers:
             self._idle.put(worker)
 
@@ -57,62 +54,58 @@ class ProcessExecutor:
         worker = self._idle.get()
         try:
             return worker.run(tasks)
-        except WorkerDiedError:
-            self._workers.discard(worker)
-            if not self._is_cancelled:
-                self._workers.add(worker := _Worker())
-            raise
         finally:
             self._idle.put(worker)
 
     def cancel(self) -> None:
         """Kill the processes: what they were at is done again by the next run."""
-        self._is_cancelled = True
-        for worker in tuple(self._workers):
-            worker.kill()
-
-    def close(self) -> None:
-        """End the processes."""
         for worker in self._workers:
-            worker.close()
+            worker.cancel()
 
 
 class _Worker:
-    """One process, as its driver sees it."""
+    """A process, and after its death another one, as their driver sees them."""
 
     def __init__(self) -> None:
-        self._pipe, theirs = Pipe()
-        number = str(theirs.fileno())
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", _START, number, *sys.path],
-                stdin=subprocess.DEVNULL,
-                stdout=2,  # what the user's function prints is no part of a report
-                pass_fds=[theirs.fileno()],
-                process_group=0,  # a terminal's Ctrl-C is the driver's: it lets running tasks end
-            )
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._is_cancelled = False
 
     def run(self, tasks: Sequence[Task]) -> Sequence[TaskResult]:
+        process = self._started()
         try:
             self._pipe.send(tasks)
             results, error = self._pipe.recv()
         except (EOFError, OSError) as lost:
-            self.kill()
-            raise WorkerDiedError(f"its process ended: {_ending(self._process.wait())}") from lost
+            self._process = None
+            process.kill()
+            raise WorkerDiedError(f"its process ended: {_ending(process.wait())}") from lost
         if error is not None:
             raise error
         return list(results)
 
-    def kill(self) -> None:
-        self._process.kill()
+    def _started(self) -> subprocess.Popen[bytes]:
+        with self._lock:
+            if self._is_cancelled:
+                raise WorkerDiedError("the run has ended")
+            if self._process is None:
+                self._pipe, theirs = Pipe()
+                with theirs:
+                    self._process = subprocess.Popen(
+                        [sys.executable, "-c", _START, str(theirs.fileno()), *sys.path],
+                        stdin=subprocess.DEVNULL,
+                        stdout=2,  # what the user's function prints is no part of a report
+                        pass_fds=[theirs.fileno()],
+                        process_group=0,  # a terminal's Ctrl-C is the driver's: it lets running tasks end
+                    )
+            return self._process
 
-    def close(self) -> None:
-        self._pipe.close()
-        try:
-            self._process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+    def cancel(self) -> None:
+        with self._lock:
+            self._is_cancelled = True
+            if (process := self._process) is not None:
+                process.kill()
+                process.wait()
 
 
 def _ending(code: int) -> str:

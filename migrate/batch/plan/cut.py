@@ -13,6 +13,9 @@ from migrate.stores.rocksdb.sst import SstFile, SstFormatError, TableProperties,
 SAMPLES_PER_CHUNK = 64
 MOST_SAMPLES = 1 << 16
 """Samples of all files together, besides one for each file: with very many chunks, each chunk has fewer."""
+LEAST_BYTES = 16 << 20
+"""The smallest range that is worth a task of its own."""
+_RANGES_PER_SLOT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,11 @@ def cut(files: Iterable[tuple[Path, bytes]], chunk_size: int) -> Cuts:
     edges = [None, *bounds, None]
     ranges = tuple(KeyRange(start=start, end=end) for start, end in pairwise(edges))
     return Cuts(ranges, tuple(sizes), bytes_read)
+
+
+def slot_share(whole: int, slots: int) -> int:
+    """How many bytes a range has of which each slot gets some, so that all slots end at about the same time."""
+    return max(LEAST_BYTES, whole // (_RANGES_PER_SLOT * max(1, slots)))
 
 
 def _properties(path: Path) -> TableProperties | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from formats import Conversion, Format
 from migrate.batch.chunk.reader import inputs_of, open_inputs
 from migrate.batch.identity import migration_id
-from migrate.batch.plan.cut import cut
+from migrate.batch.plan.cut import cut, slot_share
 from migrate.batch.plan.known_times import KnownTimes
 from migrate.batch.plan.sample import check_sample, check_segments
 from migrate.batch.plan.target_layout import new_partition, new_segments, segments_of
@@ -175,17 +175,20 @@ def make_plan(
     revision: int,
     times_of: Callable[[str], KnownTimes] | None = None,
     key_places: tuple[KeyPlace, ...] = (),
+    jobs: int = 1,
 ) -> Plan:
     """Cut the snapshot into chunks, and convert a sample of each RocksDB directory.
 
+    `jobs`: how many processes of this machine work, each of which gets some of the chunks.
     `times_of`: the times for the sample of a store partition, where the function sees those of the changelog.
     """
     partitions = {partition.id: partition for partition in source.partitions}
     chunks: list[Chunk] = []
+    chunk_size = _chunk_size(spec.run.chunk_size, databases, jobs)
     for database in databases:
         directories = snapshot_directories(spec.home, partitions[database.store_partition])
         with open_inputs(inputs_of(database, directories), conversion.source) as opened:
-            chunks += cut_database(database, opened.databases, spec.run.chunk_size)
+            chunks += cut_database(database, opened.databases, chunk_size)
             check_segments(opened.databases, database, source)
             with tracking_imports(ref):
                 times = None if times_of is None else times_of(database.store_partition)
@@ -212,6 +215,11 @@ def make_plan(
         asked_for_changelog_ends=True,
         key_places=key_places,
     )
+
+
+def _chunk_size(most: int, databases: Sequence[DatabasePlan], jobs: int) -> int:
+    """As large as the spec allows; smaller where each of several processes would get none."""
+    return most if jobs == 1 else min(most, slot_share(sum(each.data_bytes for each in databases), jobs))
 
 
 def cut_database(plan: DatabasePlan, opened: Sequence[Database], chunk_size: int) -> list[Chunk]:

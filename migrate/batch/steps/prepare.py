@@ -44,6 +44,7 @@ def prepare(context: Context, preflight: Preflight, ledger: Ledger) -> Plan:
             ref=context.ref,
             revision=1 + (stored.revision if stored else 0),
             key_places=preflight.key_places.of_partitions,
+            jobs=context.jobs,
             times_of=times.of if sees_times(context.spec, context.conversion) else None,
         )
     if context.ref.key is not None or context.ref.value is not None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from migrate.batch.changelog.overlay import overlay_of, plan_of
 from migrate.batch.chunk.side_by_side import OverlayTask
 from migrate.batch.context import Context
-from migrate.batch.plan.cut import cut
+from migrate.batch.plan.cut import cut, slot_share
 from migrate.batch.plan.make import plan_partition
 from migrate.batch.source.reading import Reading, read_store
 from migrate.model.key_range import KeyRange, subtract
@@ -24,13 +24,10 @@ from migrate.stores.rocksdb.database import StoreContent, family_names
 from migrate.stores.rocksdb.layout import database_files
 from migrate.stores.rocksdb.table_digests import Tables
 
-LEAST_BYTES = 16 << 20
-"""The smallest range that is worth a task of its own."""
 _ENOUGH_BYTES = 64 << 20
 """No range is larger: while it is compared, no progress shows, and a kill loses it."""
 _MOST_RANGES = 4096
 """In larger stores the ranges grow instead: each range is a row of the ledger, which `status` reads."""
-_RANGES_PER_SLOT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +121,7 @@ def range_bytes(databases: Sequence[DatabasePlan], slots: int, chunk_size: int) 
     """How many bytes one task reads, so that each slot gets some tasks of about the same size."""
     whole = sum(database.data_bytes for database in databases)
     most = max(_ENOUGH_BYTES, whole // _MOST_RANGES)
-    return min(chunk_size, most, max(LEAST_BYTES, whole // (_RANGES_PER_SLOT * max(1, slots))))
+    return min(chunk_size, most, slot_share(whole, slots))
 
 
 def key_ranges(directories: Sequence[Path], size: int) -> list[KeyRange]:

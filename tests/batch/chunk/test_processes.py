@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -129,6 +130,20 @@ def test_two_processes_make_the_same_as_one(tmp_path: Path) -> None:
     assert len(pids(tmp_path / "2")) == 4, "two for each command"
     assert os.getpid() not in pids(tmp_path / "2")
     assert not any(map(is_alive, pids(tmp_path / "2"))), "they end with the run"
+
+
+@pytest.mark.parametrize(("jobs", "chunk_size", "chunks"), [(1, "1 GiB", 1), (2, "1 GiB", 3), (2, "8 MiB", 5)])
+def test_a_store_smaller_than_a_chunk_is_cut_for_several_processes(
+    jobs: int, chunk_size: str, chunks: int, tmp_path: Path
+) -> None:
+    file = migration(tmp_path, CALM)
+    shutil.rmtree(tmp_path / "old")
+    make_store(tmp_path / "old", {b"%03d" % number: bytes(80 << 10) for number in range(500)})  # 39 MiB
+    text = file.read_text().replace("4 KiB", chunk_size)
+    file.write_text(text.replace('[conversion]\nfunction = "function:convert"\n', ""))
+    report = run(load_spec(file), jobs=jobs)
+    assert report.chunks_planned == chunks
+    assert report.totals.records_out == 500
 
 
 def test_what_the_function_prints_is_no_part_of_the_report(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from migrate.batch.chunk.reader import Inputs
 from migrate.batch.chunk.side_by_side import compare_gaps
 from migrate.batch.chunk.verify import CompareTask, run_verify_task
+from migrate.batch.plan.cut import LEAST_BYTES
 from migrate.batch.steps import verify_subject
 from migrate.model.comparison import Verified, as_verified
 from migrate.model.key_range import KeyRange
@@ -31,7 +32,7 @@ def test_ranges_are_as_many_as_there_are_slots_and_bytes() -> None:
     assert ranges(512 << 20, slots=4) == 32 << 20
     assert ranges(512 << 20, slots=1) == 64 << 20
     assert ranges(512 << 20, slots=4, chunk_size=1 << 20) == 1 << 20
-    assert ranges(512 << 20, slots=1 << 20) == verify_subject.LEAST_BYTES
+    assert ranges(512 << 20, slots=1 << 20) == LEAST_BYTES
     assert ranges(10 << 40, slots=100) == (10 << 40) // 4096
 
 
