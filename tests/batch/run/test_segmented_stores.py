@@ -232,7 +232,7 @@ def test_a_store_that_was_written_under_another_retention_is_refused(tmp_path: P
     _make(tmp_path)
     with pytest.raises(RefusedError, match=r"win.2700000 is the segment of \[2700000, 3000000\)") as refused:
         run(windowed_spec(tmp_path, WINDOW, **retentions(RETENTION, RETENTION // 3, segment_ms=5 * MINUTE)))
-    assert "[source] retention_ms must be" in refused.value.hint
+    assert "name the interval that they were made with in [source] segment_ms" in refused.value.hint
     assert not (tmp_path / "work/test/plan-0001.json").exists()
 
 
