@@ -61,7 +61,8 @@ def to_arrow(rows: Sequence[Row]) -> pa.Table:
 def write_rows(folder: Path, rows: Sequence[Row]) -> list[Action]:
     """Write rows, which have their digests, into a new data file, durably; returns the actions that add it."""
     file = folder / f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"
-    pq.write_table(to_arrow(rows), file)
+    with file.open("wb") as stream:  # an error of pyarrow would not say which file is gone
+        pq.write_table(to_arrow(rows), stream)
     fsync_file(file)
     fsync_directory(folder)
     now = int(time.time() * 1000)
