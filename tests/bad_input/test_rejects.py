@@ -165,7 +165,7 @@ def test_where_there_is_no_function_none_is_to_be_mended(without_function: Migra
 def test_where_there_is_no_function_none_is_doubted(raw: Migration) -> None:
     raw.set("conversion.value", **{"from": {"serde": "int32"}, "to": {"serde": "int64"}})
 
-    outcome = raw.refused("none of ", "sampled records", "is [source] format the format")
+    outcome = raw.refused("none of ", "sampled records", "does [conversion.value] name the serde")
     assert "function" not in outcome.message
 
 

@@ -126,7 +126,7 @@ SITUATIONS = [
     *(raw(f"one record becomes {result}", FAILED, "state chunk ", "column family 'default'",
           'the key "key-00001234"', said, "on_reject", do=one(result), then=another_then) for result, said in NONSENSE),
     *(raw(f"every record becomes {result}", REFUSED, "none of ", "sampled records",
-          'the first one, "key-00000000": the function', "fit its records", do=every(result), needs_records=True)
+          'the first one, "key-00000000": the function', "mend the function", do=every(result), needs_records=True)
       for result in ("record.value", "exit(0)", "fail(Own('mine'))", "fail(Mute())", "fail(MemoryError())",
                      "fail(ValueError('\\ud83d'))")),
     raw("a file that a function does not find", REFUSED, "the function cannot reach what it needs",
@@ -140,7 +140,7 @@ SITUATIONS = [
     app("a changed end of a Kafka Streams key", REFUSED, "the key decides the task", needs_records=True,
         conversion={"allow": ["changelog", "unclean-source"]}, do=keyed("record.key + b'!'")),
     raw("numbers of four bytes read as eight", REFUSED, "none of ", "sampled records",
-        "is [source] format the format", needs_records=True,
+        "does [conversion.value] name the serde", needs_records=True,
         conversion={"value": {"from": {"serde": "int32"}, "to": {"serde": "int64"}}}),
     rejects("some are rejected", FAILED, said=("the function raised ValueError: x", "on_reject")),
     raw("some exit", FAILED, "the function raised SystemExit",

@@ -54,11 +54,11 @@ def test_all_is_well_and_nothing_is_left(spec: Callable[..., Path]) -> None:
     assert {name: facts[1:] for name, facts in tree_state(file.parent).items()} == before
 
 
-def test_a_master_that_is_none(spec: Callable[..., Path]) -> None:
-    code, checks = examine(spec(), "nonsense")
+def test_a_master_that_does_not_answer(spec: Callable[..., Path]) -> None:
+    code, checks = examine(spec(), "k8s://http://127.0.0.1:9")
 
     assert (code, outcomes(checks)["java"], outcomes(checks)["session"]) == (6, "ok", "failed")
-    assert checks["spark.session"]["detail"].startswith("no Spark application starts on nonsense: ")
+    assert checks["spark.session"]["detail"].startswith("no Spark application starts on k8s://http://127.0.0.1:9: ")
     assert "--master" in checks["spark.session"]["fix"]
     assert checks["spark.memory"] == checks["spark.memory"] | {"outcome": "not run", "detail": "needs spark.tasks"}
 

@@ -116,10 +116,14 @@ def _parse_newest(directory: Path) -> _Parsed:
         ) from error
 
 
+_SHORTEST_BYTES = len("MANIFEST-000001\n")
+"""What CURRENT holds, encrypted or not: what is shorter was cut."""
+
+
 def check_is_text(file: Path) -> None:
     """Raises RefusedError where a file of text holds random bytes, and not only a few damaged ones."""
     content = read_regular(file)
-    if 4 * sum(byte > 127 for byte in content) > len(content):
+    if len(content) >= _SHORTEST_BYTES and 4 * sum(byte > 127 for byte in content) > len(content):
         raise RefusedError(
             f"{file} is not text, as RocksDB writes it: the store is encrypted, or this is no RocksDB directory",
             hint="only its own application can read an encrypted store: let that copy the records into a RocksDB "

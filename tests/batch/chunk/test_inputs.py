@@ -109,7 +109,7 @@ def test_a_record_in_a_segment_of_another_time_is_never_left_out(time: int, tmp_
     for wanted in (own, TimeSlice(start_ms=150, end_ms=151), TimeSlice(start_ms=0, end_ms=1 << 62)):
         with pytest.raises(ChunkFailedError, match=f"its key 0x{b'stray'.hex()}.* is of {time}: ") as error:
             _read(Inputs((str(folder),), (own,), wanted))
-        assert "[source] retention_ms must be" in error.value.hint
+        assert "[source] segment_ms" in error.value.hint
 
 
 @pytest.mark.parametrize("others", [{}, {window_key(b"long enough", 1): b"v"}], ids=["alone", "among others"])
