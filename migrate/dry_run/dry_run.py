@@ -116,7 +116,8 @@ class _DryRun:
                 self._checks += [*reader.failures, *observe(self._function_checks())]
                 found = reader.inventory()
                 tried = reader.conversion(found)
-                self._checks += conversion_checks(self._spec, tried, found.records, reader.tally)
+                is_said = any(check.name == "source.records" for check in reader.failures)
+                self._checks += conversion_checks(self._spec, tried, found.records, reader.tally, is_said=is_said)
                 inputs = self._retry(partial(self._cost_inputs, reader, found))
             self._checks += not_run("needs a JVM: stateferry doctor SPEC")
         return self._put_together(finished, found, tried, inputs, [] if reader is None else reader.logged_times)

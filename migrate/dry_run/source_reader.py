@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 
 from migrate.batch.changelog.times import SampledTimes
@@ -33,6 +33,8 @@ MOST_SAMPLE_BYTES = 64 << 20
 """Bytes of one store partition's sample: of large values fewer are read."""
 ALL_SECONDS = 10.0
 """All records are converted where that takes no longer than this, by the speed that was measured."""
+_SHOWN = 5
+"""Store partitions that a finding names."""
 _PATIENCE = 2.0
 """How much longer it may take than estimated: then the results of the sample are reported."""
 
@@ -76,7 +78,8 @@ class SourceReader:
         is_running: bool,
     ) -> None:
         self.chunks: list[Chunk] = []
-        self.failures: list[CheckReport] = []
+        self._failures: dict[CheckReport, dict[str, None]] = {}
+        """What failed, with the ids of the store partitions."""
         self.measured = NOT_MEASURED
         self._sample = SampleConverter(context.conversion, source.path)
         self._full: FullScan | None = None
@@ -199,7 +202,7 @@ class SourceReader:
         except (MigrationError, FileNotFoundError) as error:
             if tally is not self.tally or plan not in self._read:
                 tally.broken |= set(places_of(plan))
-            self._fail(as_migration_error(error))
+            self._fail(plan.store_partition, as_migration_error(error))
 
     @system_errors_explained()
     def _open(self, plan: DatabasePlan, stack: ExitStack) -> Records:
@@ -226,11 +229,22 @@ class SourceReader:
         self._found |= found
         return records, chunks
 
-    def _fail(self, error: MigrationError) -> None:
+    def _fail(self, partition: str, error: MigrationError) -> None:
         name = "source.records" if isinstance(error, RefusedError) else "source.read"
         check = failed(name, "records of every store partition can be read and converted", error)
-        if check not in self.failures:  # several new segments may be made of one old one
-            self.failures.append(check)
+        same = (each for each in self._failures if isinstance(error, RefusedError) and each.fix == check.fix)
+        self._failures.setdefault(next(same, check), {})[partition] = None
+
+    @property
+    def failures(self) -> list[CheckReport]:
+        """The checks that failed: one for each cause, with the store partitions in which it was found."""
+        found = []
+        for check, partitions in self._failures.items():
+            shown = ", ".join([*islice(partitions, _SHOWN), *(["..."] if len(partitions) > _SHOWN else [])])
+            where = f"; so in {len(partitions)} of {len(self._partitions)} store partitions: {shown}"
+            detail = check.detail + (where if len(partitions) > 1 else "")
+            found.append(check.model_copy(update={"detail": detail}))
+        return found
 
     def _convert_sample(
         self, plan: DatabasePlan, mapping: FamilyMapping, records: Records, number: int, family: str

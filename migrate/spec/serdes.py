@@ -261,16 +261,18 @@ def _check_headers(part: str, serde: Serde, format_id: str, carries: bool) -> No
 
 def _check_key(conversion: Conversion, key: PayloadSerdes) -> None:
     is_rewritten = conversion.function is not None and key.source.name == "json"  # without its spaces
-    if is_rewritten or not is_order_preserving(key.source, key.target):
+    keeps_order = not is_rewritten and is_order_preserving(key.source, key.target)
+    may_move = conversion.target.keeps_keys_in_tasks and not keeps_bytes(key.source, key.target)
+    if may_move and not conversion.keys_may_change:
+        way = f"{allowing(KEY_CHANGE)} if every new key belongs to the same task as the old one"
+        raise RefusedError(
+            "[conversion.key]: the new key may belong to another partition and its task: the hash of its bytes decides",
+            hint=way if keeps_order else "leave [conversion.key] out: keys stay as they are, with their schema's id",
+        )
+    if not keeps_order:
         raise RefusedError(
             f"[conversion.key]: keys would change their order from {_named(key.source)} to {_named(key.target)}",
             hint="a store is rewritten in the order of its keys: only conversions that keep the order are possible yet",
-        )
-    may_move = conversion.target.keeps_keys_in_tasks and not keeps_bytes(key.source, key.target)
-    if may_move and not conversion.keys_may_change:
-        raise RefusedError(
-            "[conversion.key]: the new key may belong to another task, which its hash decides",
-            hint=f"{allowing(KEY_CHANGE)} if every new key belongs to the same task as the old one",
         )
 
 

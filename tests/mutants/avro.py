@@ -61,4 +61,20 @@ AVRO: tuple[Mutant, ...] = (
         new="            self.empty = count\n",
         tests=("test_every_path_has_the_same_bound_of_items_without_bytes",),
     ),
+    Mutant(
+        name="a-label-that-two-pairs-of-schemas-share",
+        claim="I2",
+        definition="_label",
+        old='name if name.replace(".", "").isidentifier() else json.dumps(name)',
+        new="name",
+        tests=("test_names_that_look_like_a_pair_of_names_are_kept_apart",),
+    ),
+    Mutant(
+        name="a-compressed-payload-read-as-it-is",
+        claim="I2",
+        definition="_unpack_glue",
+        old="if payload[1]:",
+        new="if not payload:",
+        tests=("test_a_compressed_payload_of_glue_is_rejected_with_a_sentence",),
+    ),
 )

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import struct
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -11,7 +14,7 @@ from uuid import UUID
 import pytest
 
 from formats.avro.binary import encode_long
-from migrate import run
+from migrate import StateRecord, plan, run
 from migrate.errors import RefusedError
 from migrate.spec.spec import Spec
 from tests.support import KEY_VALUE, make_spec, make_store, read_family
@@ -59,7 +62,7 @@ PERSON = json.dumps({"type": "record", "name": "Person", "fields": [{"name": "vi
 FIRST, GLUE = 1 << 40, UUID("b7b4a7f0-9c96-4e4a-a687-fb5de9ef0c63")
 
 
-def _framed(folder: Path, head: bytes, source: Json, target: Json) -> Spec:
+def _framed(folder: Path, head: bytes, source: Json, target: Json, **conversion: Json) -> Spec:
     records = {b"key-%05d" % number: head + encode_long(number) for number in range(200)}
     make_store(folder / "app/0_0/rocksdb/people", records)
     (folder / "app/0_0/.checkpoint").write_text("0\n1\napp-people-changelog 0 7\n", encoding="utf-8")
@@ -71,7 +74,7 @@ def _framed(folder: Path, head: bytes, source: Json, target: Json) -> Spec:
         source_format=KEY_VALUE,
         target_format=KEY_VALUE,
         source={"store": "people"},
-        conversion={"allow": ["changelog", "unclean-source"], "value": value},
+        conversion={"allow": ["changelog", "unclean-source"], "value": value, **conversion},
     )
 
 
@@ -97,3 +100,58 @@ def test_a_frame_that_the_spec_does_not_name_is_named_with_what_to_do(tmp_path: 
     with pytest.raises(RefusedError, match="the bytes look like 00, then eight bytes: Apicurio's, id 15") as raised:
         run(spec)
     assert "does [conversion.value] name the serde, the frame and the schema ids" in (raised.value.hint or "")
+
+
+def test_a_cause_is_one_finding_with_its_store_partitions(tmp_path: Path) -> None:
+    source = {"frame": "confluent", "schemas": {7: "v.avsc"}}
+    spec = _framed(tmp_path, struct.pack(">bq", 0, 15), source, {"frame": "confluent", "id": 7})
+    offsets = (tmp_path / "app/0_0/.checkpoint").read_text(encoding="utf-8")
+    for number in (1, 2):
+        shutil.copytree(tmp_path / "app/0_0", tmp_path / f"app/0_{number}")
+        (tmp_path / f"app/0_{number}/.checkpoint").write_text(offsets.replace(" 0 7", f" {number} 7"), encoding="utf-8")
+    report = plan(spec)
+    (found,) = (check for check in report.checks if check.outcome == "failed")
+    assert found.name == "source.records"
+    assert found.detail.endswith("; so in 3 of 3 store partitions: 0_0/people, 0_1/people, 0_2/people")
+    assert "[conversion.value]" in report.verdict.next_step
+    assert "more)" not in report.verdict.sentence
+
+
+def test_keys_with_another_id_are_refused_for_their_partition(tmp_path: Path) -> None:
+    """The hash of a key's bytes, its id among them, decides the partition."""
+    side = {"serde": "avro", "frame": "confluent"}
+    key = {"from": {**side, "schemas": {7: "v.avsc", 8: "v.avsc"}}, "to": {**side, "id": 9, "schema": "v.avsc"}}
+    source, target = {"frame": "confluent", "schemas": {7: "v.avsc"}}, {"frame": "confluent", "id": 7}
+    with pytest.raises(RefusedError, match="may belong to another partition") as refused:
+        run(_framed(tmp_path, b"\0\0\0\0\7", source, target, key=key))
+    assert "leave [conversion.key] out" in refused.value.hint
+
+
+def test_a_list_of_objects_becomes_a_list_of_others_without_code_for_frames(tmp_path: Path) -> None:
+    lists = {b"key-%05d" % number: ([], [3], [5, None, 7], [None])[number % 4] for number in range(200)}
+    old = {key: _listed(numbers, lambda each: b"\0\0\0\0\7" + encode_long(each)) for key, numbers in lists.items()}
+    (tmp_path / "new.avsc").write_text(PERSON.replace("]", ', {"name": "seen", "type": "long"}]'), encoding="utf-8")
+    inner, new = {"frame": "confluent", "schemas": {7: "v.avsc"}}, {"frame": "confluent", "id": 8, "schema": "new.avsc"}
+    value = {
+        "from": {"serde": "list", "inner": {"serde": "avro", **inner}},
+        "to": {"serde": "list", "inner": {"serde": "avro", **new}},
+    }
+    spec = _framed(tmp_path, b"", inner, new, value=value, function=_add_seen)
+    shutil.rmtree(tmp_path / "app/0_0/rocksdb/people")
+    make_store(tmp_path / "app/0_0/rocksdb/people", old)
+    run(spec)
+    assert read_family(tmp_path / "new/app/0_0/rocksdb/people") == {
+        key: _listed(numbers, lambda each: b"\0\0\0\0\x08" + encode_long(each) + encode_long(42))
+        for key, numbers in lists.items()
+    }
+
+
+def _listed(numbers: Sequence[int | None], pack: Callable[[int], bytes]) -> bytes:
+    """What Kafka's ListSerializer writes of entries of any size: 01, their count, the size of each, -1 for null."""
+    entries = [None if each is None else pack(each) for each in numbers]
+    sized = [b"\xff" * 4 if each is None else struct.pack(">i", len(each)) + each for each in entries]
+    return b"\1" + struct.pack(">i", len(entries)) + b"".join(sized)
+
+
+def _add_seen(record: StateRecord) -> StateRecord:
+    return replace(record, value=[each and {**each, "seen": 42} for each in record.value])
