@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice, product
+from itertools import product
 from pathlib import Path
 
 from migrate.batch.changelog.times import SampledTimes
@@ -16,7 +16,7 @@ from migrate.batch.chunk.reader import Records, inputs_of
 from migrate.batch.context import Context
 from migrate.batch.plan.known_times import KnownTimes
 from migrate.batch.plan.make import cut_database
-from migrate.batch.plan.sample import check_sample, check_segments
+from migrate.batch.plan.sample import check_sample, check_segments, so_in
 from migrate.batch.preflight.check import CheckReport, failed
 from migrate.batch.preflight.retry import as_migration_error, with_retries
 from migrate.batch.source.sampling import RUN_LENGTH, SampleSize, read_sample
@@ -33,8 +33,6 @@ MOST_SAMPLE_BYTES = 64 << 20
 """Bytes of one store partition's sample: of large values fewer are read."""
 ALL_SECONDS = 10.0
 """All records are converted where that takes no longer than this, by the speed that was measured."""
-_SHOWN = 5
-"""Store partitions that a finding names."""
 _PATIENCE = 2.0
 """How much longer it may take than estimated: then the results of the sample are reported."""
 
@@ -240,9 +238,7 @@ class SourceReader:
         """The checks that failed: one for each cause, with the store partitions in which it was found."""
         found = []
         for check, partitions in self._failures.items():
-            shown = ", ".join([*islice(partitions, _SHOWN), *(["..."] if len(partitions) > _SHOWN else [])])
-            where = f"; so in {len(partitions)} of {len(self._partitions)} store partitions: {shown}"
-            detail = check.detail + (where if len(partitions) > 1 else "")
+            detail = check.detail + so_in(partitions, len(self._partitions))
             found.append(check.model_copy(update={"detail": detail}))
         return found
 

@@ -12,7 +12,7 @@ from migrate.batch.chunk.reader import inputs_of, open_inputs
 from migrate.batch.identity import migration_id
 from migrate.batch.plan.cut import cut, slot_share
 from migrate.batch.plan.known_times import KnownTimes
-from migrate.batch.plan.sample import check_sample, check_segments
+from migrate.batch.plan.sample import SampleError, check_sample, check_segments, with_places
 from migrate.batch.plan.target_layout import new_partition, new_segments, segments_of
 from migrate.batch.plan.warnings import spec_warnings
 from migrate.batch.source.reading import Reading, read_store
@@ -184,20 +184,26 @@ def make_plan(
     """
     partitions = {partition.id: partition for partition in source.partitions}
     chunks: list[Chunk] = []
+    refused: dict[str, SampleError] = {}
     chunk_size = _chunk_size(spec.run.chunk_size, databases, jobs)
     for database in databases:
         directories = snapshot_directories(spec.home, partitions[database.store_partition])
         with open_inputs(inputs_of(database, directories), conversion.source) as opened:
             chunks += cut_database(database, opened.databases, chunk_size)
-            check_segments(opened.databases, database, source)
-            with tracking_imports(ref):
-                times = None if times_of is None else times_of(database.store_partition)
-                on_columns: OnColumns | None = conversion.source.on_columns
-                if on_columns is not None and spec.run.on_reject == "fail":
-                    on_columns = refuse_columns  # now, and not where the run meets it
-                check_sample(
-                    opened.databases, database, conversion, spec.conversion.allow, times, on_columns=on_columns
-                )
+            try:
+                check_segments(opened.databases, database, source)
+                with tracking_imports(ref):
+                    times = None if times_of is None else times_of(database.store_partition)
+                    on_columns: OnColumns | None = conversion.source.on_columns
+                    if on_columns is not None and spec.run.on_reject == "fail":
+                        on_columns = refuse_columns  # now, and not where the run meets it
+                    check_sample(
+                        opened.databases, database, conversion, spec.conversion.allow, times, on_columns=on_columns
+                    )
+            except SampleError as error:
+                refused.setdefault(database.store_partition, error)
+    if refused:
+        raise with_places(refused, len(source.partitions))
     checked_code(ref)
     program = conversion.program
     return Plan(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from itertools import pairwise, product, repeat
+from collections.abc import Collection, Mapping, Sequence
+from itertools import islice, pairwise, product, repeat
 
 from formats import Conversion, EntryError, Format, LossError
 from formats.errors import FunctionError
@@ -28,6 +28,25 @@ _SAMPLE_BYTES = 1 << 18
 _YEAR_MS = 366 * 86_400_000
 _ON_CLOSE = b"\0"
 _INDEX = b"\1"
+_SHOWN = 5
+"""Store partitions that a finding names."""
+
+
+class SampleError(RefusedError):
+    """Sampled records are not what the spec says; other store partitions may have the same fault."""
+
+
+def so_in(partitions: Collection[str], of: int) -> str:
+    """Where one fault was found, for the end of its sentence; nothing where that is one of `of` store partitions."""
+    shown = ", ".join([*islice(partitions, _SHOWN), *(["..."] if len(partitions) > _SHOWN else [])])
+    return f"; so in {len(partitions)} of {of} store partitions: {shown}" if len(partitions) > 1 else ""
+
+
+def with_places(found: Mapping[str, SampleError], of: int) -> SampleError:
+    """The first error, with the store partitions that have the same fault, which its hint tells."""
+    first = next(iter(found.values()))
+    first.message += so_in([each for each, error in found.items() if error.hint == first.hint], of)
+    return first
 
 
 def spans_of(segments: Sequence[Segment]) -> dict[str, TimeSlice]:
@@ -46,14 +65,14 @@ def check_keys(keys: Sequence[bytes], source: Format, span: TimeSlice, where: st
         return
     emitting = [_begins_with_time(key, span) for key in keys]
     if all(emitting) and any(key.startswith(_ON_CLOSE) for key in keys):
-        raise RefusedError(
+        raise SampleError(
             f"the keys of {where} begin with their time: it is a store that emits when windows or sessions close, "
             "which cannot be converted",
             hint="let the application restore it from its changelog, in a store of the new kind",
         )
     misplaced = [key for key in keys if not _is_within(key[source.segment_time], span)]
     if 2 * len(misplaced) > len(keys):
-        raise RefusedError(
+        raise SampleError(
             f"{len(misplaced)} of {len(keys)} sampled keys of {where} lie outside the time of their segment, {span}",
             hint=f"is {source.id} the format that the store has? `stateferry inspect` shows what is there",
         )
@@ -129,7 +148,7 @@ def check_not_already_converted(
     for old, _ in pairs:
         sample.add(*old, now_ms=0)
     if sample.decoded == sample.sampled:
-        raise RefusedError(
+        raise SampleError(
             f"each of {sample.sampled} sampled records of {where} could be one of the new form already: was this store "
             "migrated before?",
             hint=f"if it was not, accept that: {allowing(LOOKS_CONVERTED)}",
@@ -200,7 +219,7 @@ def check_sample(
                     reasons.append((show_key(key), error))
     if reasons and not converted:
         key_text, first = reasons[0]
-        raise RefusedError(
+        raise SampleError(
             f"none of {len(reasons)} sampled records of {database.store_partition} can be converted from "
             f"{conversion.source.id} to {conversion.target.id}; the first one, {key_text}: {first}"
             + (f" ({first.place})" if first.place else ""),

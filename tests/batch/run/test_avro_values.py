@@ -115,6 +115,9 @@ def test_a_cause_is_one_finding_with_its_store_partitions(tmp_path: Path) -> Non
     assert found.detail.endswith("; so in 3 of 3 store partitions: 0_0/people, 0_1/people, 0_2/people")
     assert "[conversion.value]" in report.verdict.next_step
     assert "more)" not in report.verdict.sentence
+    with pytest.raises(RefusedError) as refused:
+        run(spec)
+    assert (refused.value.message, refused.value.hint) == (found.detail, found.fix)
 
 
 def test_keys_with_another_id_are_refused_for_their_partition(tmp_path: Path) -> None:
