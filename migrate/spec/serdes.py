@@ -16,7 +16,8 @@ from formats import Conversion
 from formats.errors import SchemaError
 from formats.layout import HEADERS
 from formats.serde import BYTES, Serde
-from formats.serdes.avro_frame import Frame, Part, SchemaId
+from formats.serdes.avro_frame import Frame, Part, SchemaId, pack_frame
+from formats.serdes.avro_serde import AvroSerde
 from formats.serdes.boolean import BooleanSerde
 from formats.serdes.conversions import (
     is_order_preserving,
@@ -147,8 +148,6 @@ def _new_avro(section: NewSerdeSection, part: Part, resolve: Resolve, pinned: Pi
 
 
 def _avro(schemas: Iterable[tuple[SchemaId, AvroSchema]], frame: Frame, part: Part) -> Serde:
-    from formats.serdes.avro_serde import AvroSerde
-
     return AvroSerde(tuple(dict(schemas).items()), frame, part)  # two versions of a subject may be one schema
 
 
@@ -263,10 +262,12 @@ def _check_key(conversion: Conversion, key: PayloadSerdes) -> None:
     is_rewritten = conversion.function is not None and key.source.name == "json"  # without its spaces
     keeps_order = not is_rewritten and is_order_preserving(key.source, key.target)
     may_move = conversion.target.keeps_keys_in_tasks and not keeps_bytes(key.source, key.target)
-    if may_move and not conversion.keys_may_change:
+    is_framed = _frames(key.source) != _frames(key.target)
+    if may_move and (not conversion.keys_may_change or (is_framed and not keeps_order)):
         way = f"{allowing(KEY_CHANGE)} if every new key belongs to the same task as the old one"
         raise RefusedError(
-            "[conversion.key]: the new key may belong to another partition and its task: the hash of its bytes decides",
+            "[conversion.key]: the new key may belong to another partition and its task: the hash of its bytes decides"
+            + (", the frame's among them" if is_framed else ""),
             hint=way if keeps_order else "leave [conversion.key] out: keys stay as they are, with their schema's id",
         )
     if not keeps_order:
@@ -274,6 +275,11 @@ def _check_key(conversion: Conversion, key: PayloadSerdes) -> None:
             f"[conversion.key]: keys would change their order from {_named(key.source)} to {_named(key.target)}",
             hint="a store is rewritten in the order of its keys: only conversions that keep the order are possible yet",
         )
+
+
+def _frames(serde: Serde) -> set[bytes]:
+    """What stands before Avro keys; nothing with other serdes."""
+    return {pack_frame(serde.frame, each) for each, _ in serde.schemas} if isinstance(serde, AvroSerde) else set()
 
 
 def _named(serde: Serde) -> str:
