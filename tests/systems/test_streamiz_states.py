@@ -25,7 +25,7 @@ STOPS = 2
 @pytest.fixture
 def states(tmp_path: Path) -> Path:
     with tarfile.open(FIXTURE / "states.tar.xz") as packed:
-        packed.extractall(tmp_path, filter="data")
+        packed.extractall(tmp_path)
     return tmp_path
 
 
