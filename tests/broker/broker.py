@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,6 +63,16 @@ class Broker:
     def pause(self) -> None:
         """Let it answer nothing until it is resumed; its connections stay."""
         os.killpg(self.process.pid, signal.SIGSTOP)
+        while not all(state == "T" for state in self._states()):  # a busy machine stops its threads one by one
+            time.sleep(0.01)
+
+    def _states(self) -> Iterator[str]:
+        """The state of each thread of the broker's processes, as in proc(5)."""
+        for file in Path("/proc").glob("[0-9]*/task/[0-9]*/stat"):
+            with suppress(OSError):
+                state, _, group, *_ = file.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+                if int(group) == self.process.pid:
+                    yield state
 
     def resume(self) -> None:
         """Let it go on after a pause."""
