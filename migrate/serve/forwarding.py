@@ -82,8 +82,9 @@ class Forwarder:
 
         Raises Problem where none does.
         """
-        condition = request.header(b"if-none-match")
-        headers = ({"if-none-match": condition} if condition else {}) | _expecting(partitions)
+        condition = request.header(b"if-none-match") or ""
+        is_tag = condition != "" and condition.isascii()  # as every tag of ours is
+        headers = ({"if-none-match": condition} if is_tag else {}) | _expecting(partitions)
         silent, hint = [], _LATER
         for host in hosts:
             is_last = host == hosts[-1]
@@ -199,8 +200,8 @@ async def _checked(status: int, headers: httpx.Headers, body: bytes, shape: Shap
     """The document of an answer; a large one is read in a thread. Raises _ForeignAnswer where it is none of ours."""
     _check_kind(headers, PROBLEM_JSON if shape is _PROBLEM else JSON)
     found = await asyncio.to_thread(_document, body, shape) if len(body) > _LARGE else _document(body, shape)
-    if shape is _PROBLEM and found["status"] != status:
-        raise _ForeignAnswer(f"{_OTHER}: it is of status {status}, and says {found['status']}")
+    if shape is _PROBLEM and not (found["status"] == status and 400 <= status < 600):
+        raise _ForeignAnswer(f"{_OTHER}: it is a problem of status {status}, and says {found['status']}")
     return found
 
 

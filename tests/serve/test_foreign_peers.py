@@ -109,6 +109,12 @@ _NESTED = b"[" * 100_000
         pytest.param(
             _answer(b'{"status":404,"title":"x"}', "application/problem+json", "500 Oh"), "says 404", id="two-statuses"
         ),
+        pytest.param(
+            _answer(b'{"status":302,"title":"x"}', "application/problem+json", "302 Found"), "says 302", id="no-refusal"
+        ),
+        pytest.param(
+            _answer(b'{"status":700,"title":"x"}', "application/problem+json", "700 Oh"), "says 700", id="no-status"
+        ),
         pytest.param(_answer(_BOMB, "application/json", "200 OK", "Content-Encoding: gzip"), "compressed", id="bomb"),
         pytest.param(b"SSH-2.0-OpenSSH_9.6\r\n", "RemoteProtocolError", id="no-http"),
         pytest.param(b"", "RemoteProtocolError", id="nothing"),
@@ -122,6 +128,15 @@ def test_what_another_program_answers_is_a_503_that_says_so(
     assert sentence.startswith(f"no answer from {peer.address} (")
     assert said in sentence
     assert len(peer.asked) == 1
+
+
+def test_a_tag_that_no_host_gives_is_not_forwarded(asked: Asked, peer: _Peer) -> None:
+    peer.answer = _answer(json.dumps({"key": _KEY, "value": "x"}).encode())
+    head = f"GET /stores/orders/keys/{_KEY} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+    assert asked.raw(f"{head}If-None-Match: \xe9\r\n\r\n".encode()).startswith(b"HTTP/1.1 200 ")
+    assert b"if-none-match" not in peer.asked[0].lower()
+    asked.raw(f'{head}If-None-Match: "a"\r\n\r\n'.encode())
+    assert b'if-none-match: "a"\r\n' in peer.asked[1].lower()
 
 
 @pytest.mark.parametrize("path", [f"/stores/orders/keys/{_KEY}", "/stores/orders/all"])
