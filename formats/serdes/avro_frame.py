@@ -71,32 +71,31 @@ def pack_guid(guid: UUID) -> bytes:
 
 def unpack_prefix(payload: bytes) -> tuple[int, bytes]:
     """(schema id, Avro). Raises EntryError."""
-    if payload and payload[0] != PREFIX_VERSION:
-        raise InvalidEntryError(f"no Confluent frame: the first byte is {payload[0]:#04x}, not 0x00")
-    if len(payload) < PREFIX.size:
-        raise TruncatedEntryError("Confluent frame", len(payload), PREFIX.size)
+    _check_head("Confluent", payload, PREFIX_VERSION, PREFIX.size)
     _, schema_id = PREFIX.unpack_from(payload)
     return schema_id, payload[PREFIX.size :]
 
 
 def _unpack_apicurio(payload: bytes) -> tuple[int, bytes]:
-    if payload and payload[0] != PREFIX_VERSION:
-        raise InvalidEntryError(f"no Apicurio frame: the first byte is {payload[0]:#04x}, not 0x00")
-    if len(payload) < APICURIO_PREFIX.size:
-        raise TruncatedEntryError("Apicurio frame", len(payload), APICURIO_PREFIX.size)
+    _check_head("Apicurio", payload, PREFIX_VERSION, APICURIO_PREFIX.size)
     _, schema_id = APICURIO_PREFIX.unpack_from(payload)
     return schema_id, payload[APICURIO_PREFIX.size :]
 
 
 def _unpack_glue(payload: bytes) -> tuple[UUID, bytes]:
-    if payload and payload[0] != GLUE_HEAD[0]:
-        raise InvalidEntryError(f"no Glue frame: the first byte is {payload[0]:#04x}, not 0x03")
-    if len(payload) < GLUE_SIZE:
-        raise TruncatedEntryError("Glue frame", len(payload), GLUE_SIZE)
+    _check_head("Glue", payload, GLUE_HEAD[0], GLUE_SIZE)
     if payload[1]:
         how = COMPRESSED.get(payload[1], f"with the compression byte {payload[1]:#04x}")
         raise InvalidEntryError(f"a Glue payload {how}: only payloads that are not compressed can be read")
     return UUID(bytes=payload[2:GLUE_SIZE]), payload[GLUE_SIZE:]
+
+
+def _check_head(name: str, payload: bytes, first: int, size: int) -> None:
+    """Raises EntryError unless the payload begins with this byte, and is as long as the frame."""
+    if payload and payload[0] != first:
+        raise InvalidEntryError(f"no {name} frame: the first byte is {payload[0]:#04x}, not {first:#04x}")
+    if len(payload) < size:
+        raise TruncatedEntryError(f"{name} frame", len(payload), size)
 
 
 def shown_frame(payload: bytes) -> str:

@@ -62,13 +62,13 @@ class AvroSerde:
             if schema is None:
                 raise InvalidEntryError(self._unknown(schema_id))
         except EntryError as error:
-            error.args = (f"{error}; the spec's frame is {self.frame!r}, {_shown(payload)}",)
+            error.args = (f"{error}; {self._frames(payload)}",)
             raise
         try:
             return self._read(schema_id, schema, data)
         except EntryError as error:
             if self.frame == "none" and shown_frame(payload):
-                error.args = (f"{error}; the spec's frame is 'none', {_shown(payload)}",)
+                error.args = (f"{error}; {self._frames(payload)}",)
             raise
 
     def _read(self, schema_id: SchemaId, schema: AvroSchema, data: bytes) -> Any:  # noqa: ANN401
@@ -113,6 +113,6 @@ class AvroSerde:
         shown = ", ".join(known[:_SHOWN]) + (", ..." if len(known) > _SHOWN else "")
         return f"written by the schema {schema_id}, which the spec does not name; known: {shown}"
 
-
-def _shown(payload: bytes) -> str:
-    return f"and the bytes look like {shown_frame(payload) or 'no frame that is known'}"
+    def _frames(self, payload: bytes) -> str:
+        found = shown_frame(payload) or "no frame that is known"
+        return f"the spec's frame is {self.frame!r}, and the bytes look like {found}"

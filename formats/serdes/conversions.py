@@ -44,8 +44,7 @@ def decoding(serde: Serde) -> Serde:
 
 def payload_problem(source: Serde, target: Serde) -> str | None:
     """Why no payload of `source` can become one of `target` without a function; None: some or all can."""
-    if isinstance(source, ListSerde) and isinstance(target, ListSerde):
-        source, target = source.inner, target.inner
+    source, target = _of_entries(source, target)
     if isinstance(source, AvroSerde) and isinstance(target, AvroSerde):
         return _avro_problem(source, target.written[1])
     if isinstance(source, NumberSerde) and isinstance(target, NumberSerde):
@@ -72,11 +71,10 @@ def _avro_problem(source: AvroSerde, reader: AvroSchema) -> str | None:
 
 def payload_risks(source: Serde, target: Serde) -> tuple[str, ...]:
     """What some payloads may hold that the target cannot: each would be a reject."""
+    source, target = _of_entries(source, target)
     if isinstance(source, AvroSerde) and isinstance(target, AvroSerde):
         found = ((each, find_risks(writer, target.written[1])) for each, writer in source.schemas)
         return tuple(risk if each is None else f"schema {each}: {risk}" for each, risks in found for risk in risks)
-    if isinstance(source, ListSerde) and isinstance(target, ListSerde):
-        return payload_risks(source.inner, target.inner)
     if isinstance(source, NumberSerde) and isinstance(target, NumberSerde):
         bits = 8 * source.size
         if target.name.startswith("int") and target.size < source.size:
@@ -88,12 +86,18 @@ def payload_risks(source: Serde, target: Serde) -> tuple[str, ...]:
 
 def payload_meanings(source: Serde, target: Serde) -> tuple[str, ...]:
     """What a function gets as it is stored, and has to write with another meaning."""
-    if isinstance(source, ListSerde) and isinstance(target, ListSerde):
-        return payload_meanings(source.inner, target.inner)
+    source, target = _of_entries(source, target)
     if not (isinstance(source, AvroSerde) and isinstance(target, AvroSerde)):
         return ()
     found = (find_meanings(writer, target.written[1]) for _, writer in source.schemas)
     return tuple(dict.fromkeys(text for texts in found for text in texts))
+
+
+def _of_entries(source: Serde, target: Serde) -> tuple[Serde, Serde]:
+    """The serdes of the entries where both are lists, else the serdes themselves."""
+    if isinstance(source, ListSerde) and isinstance(target, ListSerde):
+        return source.inner, target.inner
+    return source, target
 
 
 def names_refused(target: Serde) -> tuple[str, ...]:
