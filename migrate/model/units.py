@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Collection
 from datetime import UTC, datetime
+from itertools import islice
 
 _UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
 _JOINERS = "\u200c\u200d"
@@ -69,6 +71,11 @@ def moment(milliseconds: int) -> str:
 def plural(number: int, one: str, many: str = "") -> str:
     """The number and the noun: "1 chunk", "2,000 chunks"."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def listed(names: Collection[str], most: int) -> str:
+    """The first names, with dots for those that are left out: "a, b, ..."."""
+    return ", ".join([*islice(names, most), *(["..."] if len(names) > most else [])])
 
 
 def visible(text: str) -> str:

@@ -34,6 +34,7 @@ from formats.serdes.numeric import NUMBERS, NumberSerde
 from formats.serdes.text import StringSerde
 from formats.serdes.uuid_text import UuidSerde
 from migrate.errors import RefusedError, RegistryError, SpecError
+from migrate.model.units import listed
 from migrate.spec.allowed import KEY_CHANGE, allowing
 from migrate.spec.mistakes import spec_error
 from migrate.spec.pinned_responses import PinnedResponses
@@ -235,7 +236,7 @@ def payload_warnings(key: PayloadSerdes | None, value: PayloadSerdes | None, *, 
         risks = payload_risks(serdes.source, serdes.target)
         found += [f"[conversion.{part}]: {risk}: such records would be rejected" for risk in risks]
         if refused := names_refused(serdes.target):
-            shown = ", ".join(map(repr, refused[:_SHOWN])) + (", ..." if len(refused) > _SHOWN else "")
+            shown = listed([*map(repr, refused)], _SHOWN)
             found.append(
                 f"[conversion.{part}]: Java's Avro refuses the new schema for its names: {shown}; an application in "
                 "Java cannot read it: choose names of letters, digits and _, with an old field's name as its alias"

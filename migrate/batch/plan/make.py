@@ -186,6 +186,9 @@ def make_plan(
     chunks: list[Chunk] = []
     refused: dict[str, SampleError] = {}
     chunk_size = _chunk_size(spec.run.chunk_size, databases, jobs)
+    on_columns: OnColumns | None = conversion.source.on_columns
+    if on_columns is not None and spec.run.on_reject == "fail":
+        on_columns = refuse_columns  # now, and not where the run meets it
     for database in databases:
         directories = snapshot_directories(spec.home, partitions[database.store_partition])
         with open_inputs(inputs_of(database, directories), conversion.source) as opened:
@@ -194,9 +197,6 @@ def make_plan(
                 check_segments(opened.databases, database, source)
                 with tracking_imports(ref):
                     times = None if times_of is None else times_of(database.store_partition)
-                    on_columns: OnColumns | None = conversion.source.on_columns
-                    if on_columns is not None and spec.run.on_reject == "fail":
-                        on_columns = refuse_columns  # now, and not where the run meets it
                     check_sample(
                         opened.databases, database, conversion, spec.conversion.allow, times, on_columns=on_columns
                     )

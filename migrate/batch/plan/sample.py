@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from itertools import islice, pairwise, product, repeat
+from itertools import pairwise, product, repeat
 
 from formats import Conversion, EntryError, Format, LossError
 from formats.errors import FunctionError
@@ -19,6 +19,7 @@ from migrate.errors import RefusedError
 from migrate.model.key_range import show_key
 from migrate.model.plan import DatabasePlan, FamilyMapping, TimeSlice
 from migrate.model.store_partition import Segment
+from migrate.model.units import listed
 from migrate.spec.allowed import LOOKS_CONVERTED, allowing
 from migrate.stores.rocksdb.database import Database
 from migrate.stores.rocksdb.scan import OnColumns
@@ -38,8 +39,8 @@ class SampleError(RefusedError):
 
 def so_in(partitions: Collection[str], of: int) -> str:
     """Where one fault was found, for the end of its sentence; nothing where that is one of `of` store partitions."""
-    shown = ", ".join([*islice(partitions, _SHOWN), *(["..."] if len(partitions) > _SHOWN else [])])
-    return f"; so in {len(partitions)} of {of} store partitions: {shown}" if len(partitions) > 1 else ""
+    where = f"; so in {len(partitions)} of {of} store partitions: {listed(partitions, _SHOWN)}"
+    return where if len(partitions) > 1 else ""
 
 
 def with_places(found: Mapping[str, SampleError], of: int) -> SampleError:

@@ -9,8 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,6 +19,7 @@ from migrate.batch.run import run_with
 from migrate.batch.stop import Stop
 from migrate.model.events import Event
 from tests.shared.commands import stateferry
+from tests.shared.following import await_it
 from tests.support import make_store, numbered, read_family
 
 COMMAND = "from migrate.cli import main; main()"
@@ -105,14 +104,6 @@ def is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
-
-
-def await_it(is_so: Callable[[], bool]) -> None:
-    for _ in range(6000):
-        if is_so():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it did not come about")
 
 
 def test_two_processes_make_the_same_as_one(tmp_path: Path) -> None:
