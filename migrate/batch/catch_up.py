@@ -162,8 +162,8 @@ def _checked_plan(context: Context, standing: Standing) -> Plan:
     if spec.changelog is None:
         raise RefusedError(
             "a catch-up reads the changelog, and the spec has no section [changelog]",
-            hint="where the conversion leaves the changelog as it is, the application replays what it wrote since; "
-            "else start again with a section [changelog]",
+            hint="where the conversion leaves the changelog as it is, and the store its name, the application replays "
+            "what it wrote since; else start again with a section [changelog]",
         )
     if plan is None or standing.pending:
         raise RefusedError(f"the migration {spec.name!r} is not rewritten yet", hint=_RUN)

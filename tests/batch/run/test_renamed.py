@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from migrate import Spec, cutover, plan, rollback, run
+from migrate import Spec, catch_up, cutover, plan, rollback, run
 from migrate.errors import RefusedError
 from tests.shared.windowed import checkpoint, make_segments, window_key
 from tests.support import KEY_VALUE, make_store, numbered, read_family, tree_state
@@ -42,6 +42,9 @@ def test_it_takes_a_place_of_its_own_and_leaves_it_again(tmp_path: Path) -> None
     assert plan(spec).verdict.go
 
     assert "right where the application disables logging" in run(spec).changelog
+    with pytest.raises(RefusedError, match="has no section") as refused:
+        catch_up(spec)
+    assert "and the store its name, the application replays" in refused.value.hint
     cutover(spec)
 
     assert read_family(application / "0_1/rocksdb/orders-v2") == numbered(300)
