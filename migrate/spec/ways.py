@@ -198,7 +198,7 @@ def changelog_note(spec: Spec, conversion: Conversion) -> str:
         return _NOTES[way]
     if not conversion.source.has_changelog and not conversion.target.has_changelog:
         return "no changelog is involved"
-    if spec.target.store_names or conversion.changes_changelog:
+    if is_rewritten(spec, conversion):
         return _NO_NEW_TOPIC if spec.target.store_names else _NO_LONGER_MATCHES
     if conversion.source.kind == "versioned" and conversion.target.kind == "key-value":
         return (
