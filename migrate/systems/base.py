@@ -38,6 +38,8 @@ class System(ABC):
     """The name that people know it by."""
     ahead: int = 0
     """How far its changelog offsets are ahead of the last record applied: 1 where they name the next record."""
+    counts_stops: bool = False
+    """Each start and stop moves its changelog offsets further, past the end of the changelog too."""
     unsupported: tuple[UnsupportedKind, ...] = ()
     """Kinds of stores that cannot be converted."""
 

@@ -39,6 +39,7 @@ class Streamiz(TaskTreeSystem):
     name = "streamiz"
     title = "Streamiz"
     ahead = 1
+    counts_stops = True
     tree = STREAMIZ
     path_hint = "let [source] path name the application's own directory, <StateDir>/<ApplicationId>"
     no_numbers = "global stores"

@@ -27,6 +27,8 @@ from migrate import (
     status,
     verify,
 )
+from migrate.batch.source.changelog_ends import check_ends
+from migrate.batch.source.source import find_source
 from migrate.batch.steps.assemble import carried_records
 from migrate.model.plan import DatabasePlan
 from migrate.spec import allowed
@@ -138,6 +140,15 @@ def test_its_own_offset_is_held_against_the_changelogs_end(tmp_path: Path, appli
     cutover(spec)
     new = read_families(application / "tables/counts-0.db")["default"]
     assert (new[b"zebra"], new[OFFSET_KEY]) == (b"\xff" * 8 + b"STRIPED", b"41")
+
+
+def test_an_end_before_its_offset_is_refused_as_it_counts_no_stops(tmp_path: Path, application: Path) -> None:
+    spec = make_spec(tmp_path, application, source_format=NEXT.id, target_format=NEXT.id, source={"store": "counts"})
+    ends = {"changelog-toy-app-counts-0": 41, "changelog-toy-app-counts-1": 42}
+    source = find_source(spec)
+    assert "every changelog ends where its store is" in str(check_ends(source, ends))
+    with pytest.raises(RefusedError, match=r"counts-1 ends at 40, and .* is at 42 already"):
+        check_ends(source, ends | {"changelog-toy-app-counts-1": 40})
 
 
 @pytest.mark.parametrize("verification", ["full", "digest"])

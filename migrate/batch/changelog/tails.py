@@ -78,7 +78,7 @@ def tail_tasks(
     for changelog in changelogs(spec):
         partition = changelog.store_partition
         offset, ends = at[partition], every[partition]
-        if (offset or 0) > ends.end and not source_system(spec).ahead:  # which counts its stops
+        if (offset or 0) > ends.end and not source_system(spec).counts_stops:
             raise RefusedError(
                 f"{partition} is at {offset} of {changelog.topic}-{changelog.number}, which ends at {ends.end}",
                 hint="was the topic made again since? is [changelog] bootstrap the application's cluster?",

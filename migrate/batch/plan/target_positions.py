@@ -40,7 +40,7 @@ def new_positions(
         )
     if rewritten is not None:
         return positions.model_copy(update={"lines": rewritten})
-    if source_system(spec).ahead:  # past the end where it counts its stops: no record is there to continue with
+    if source_system(spec).counts_stops:  # past the end no record is there to continue with
         ends = snapshot_record(spec.home).changelog_ends
         lines = tuple((topic, n, min(at, ends.get(f"{topic}-{n}", at))) for topic, n, at in positions.lines)
         positions = positions.model_copy(update={"lines": lines})

@@ -43,7 +43,7 @@ def check_position(source: Source) -> None:
             raise RefusedError(
                 f"{partition.id}: {reason}",
                 hint=_NO_SNAPSHOT
-                if source.system.ahead
+                if source.system.counts_stops
                 else "start the application and stop it cleanly, then take the snapshot; a killed one, or one that "
                 "runs exactly-once, leaves no position",
             )

@@ -77,7 +77,7 @@ def check_ends(source: Source, ends: ChangelogEnds) -> str | Doubt:
         )
     for each in positions:
         if each.name in ends and each.position is not None:
-            _check_end(each, each.position, ends[each.name], may_be_ahead=source.system.ahead > 0)
+            _check_end(each, each.position, ends[each.name], may_be_ahead=source.system.counts_stops)
     if left := [each for each in positions if each.name not in ends or each.position is None]:
         raise RefusedError(
             f"the files name {_listed(left)}; only the broker knows whether the changelog ends there: an application "

@@ -166,7 +166,7 @@ class AtBroker:
             ends, at = self.ends(each), stated[each.store_partition]
             if self.way != "none":
                 found.check_beginning(self.spec, self.source, each, at, ends)
-            found.check_end(each, at, ends, may_be_ahead=self.source.system.ahead > 0)
+            found.check_end(each, at, ends, may_be_ahead=self.source.system.counts_stops)
             tail = self.tails[each.store_partition] = tail_after(self.connection, each, at, ends)
             if tail.records:
                 found.behind.append(f"{each.store_partition} is {tail} behind {each.topic}")

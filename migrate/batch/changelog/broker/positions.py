@@ -43,7 +43,7 @@ class Positions:
         """
         partition = next(found for found in source.partitions if found.id == each.store_partition)
         problem = None
-        if spec.run.source == "live" and not source.system.ahead:
+        if spec.run.source == "live" and not source.system.counts_stops:
             problem = source.system.position_problem(source.path, partition)
         if problem is None and position is None:
             problem = "nothing states its position in the changelog"
