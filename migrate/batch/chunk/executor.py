@@ -261,30 +261,21 @@ ExecutorOpener = Callable[[Spec], AbstractContextManager[Executor]]
 
 
 def executor_opener(spec: Spec, master: str | None, jobs: int = 1) -> ExecutorOpener:
-    """The opener of the executor for `master`; None: as many processes here. Raises SpecError.
+    """The opener of the executor for `master`; None: as many processes here. Raises as `check_master`.
 
-    It is an error to give both, or a function without a name to another process.
+    Raises SpecError also for both, and for a function that cannot be sent to where the tasks run.
     """
     if master is not None and jobs != 1:
         raise SpecError(f"{jobs} jobs are processes without Spark, and the master {master} is one of Spark's")
-    check_reaches_executors(spec, master, jobs)
-    return here(jobs) if master is None else spark(master)
-
-
-def check_reaches_executors(spec: Spec, master: str | None, jobs: int = 1) -> None:
-    """Raises SpecError where the spec's function cannot be sent to where the tasks run; as `check_master`."""
-    if master is not None:
-        check_master(master)
-        claim("jobs")  # before the function is loaded, whose own modules may have that name
-    elif jobs == 1:
-        return
-    if callable(spec.conversion.function):
+    opener = here(jobs) if master is None else spark(master)
+    if opener is not in_process and callable(spec.conversion.function):
         where = "the processes of `jobs`" if master is None else f"Spark's executors ({master})"
         raise SpecError(
             f"a function that is given as an object does not reach {where}",
             hint='name it, [conversion] function = "module:function", or leave `master` and `jobs` out to run in this '
             "process",
         )
+    return opener
 
 
 def check_master(master: str) -> None:
@@ -315,7 +306,7 @@ def spark(master: str | None) -> ExecutorOpener:
     """
     if master is not None:
         check_master(master)
-    claim("jobs")
+    claim("jobs")  # before the function is loaded, whose own modules may have that name
 
     def open_spark(spec: Spec) -> AbstractContextManager[Executor]:
         jobs = importlib.import_module("jobs.executor")  # by name: this package does not depend on Spark

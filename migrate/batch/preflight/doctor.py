@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from contextlib import AbstractContextManager
 
-from migrate.batch.chunk.executor import check_reaches_executors
+from migrate.batch.chunk.executor import executor_opener
 from migrate.batch.context import make_context
 from migrate.batch.ledger.marker import is_usable
 from migrate.batch.ledger.standing import read_standing
@@ -47,7 +47,7 @@ def doctor(spec: Spec, *, master: str | None = None, changelog_ends: ChangelogEn
         SpecError: the spec's function cannot be imported, or cannot be sent to Spark's executors.
         RefusedError: a switch is half done.
     """
-    check_reaches_executors(spec, master)
+    executor_opener(spec, master)  # as a run does it
     context = make_context(spec, changelog_ends=changelog_ends)
     done = already_migrated(context, read_standing(context.home)) if is_usable(context.home) else None
     if done is not None:
