@@ -19,7 +19,7 @@ from pathlib import Path
 from py4j.java_gateway import JVMView
 from pyspark import SparkConf, SparkContext, SparkFiles
 
-from jobs.jvm import host_name_explained, is_submitted, running_jvm
+from jobs.jvm import is_submitted, running_jvm
 from jobs.spark_log import set_level
 from migrate.batch.chunk.executor import STARTS, check_master
 from migrate.errors import RefusedError
@@ -54,8 +54,7 @@ def spark_context(name: str, master: str | None, files: list[Path]) -> Iterator[
         return
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with running_jvm(is_local=is_local(master)) as (jvm, is_ours):
-        with host_name_explained():
-            context = _new_context(jvm, name, master)
+        context = _new_context(jvm, name, master)
         try:
             with _with_code(context, files):
                 yield context
@@ -106,7 +105,7 @@ def _new_context(jvm: JVMView, name: str, master: str | None) -> SparkContext:
 
 def _started(conf: SparkConf, name: str) -> SparkContext:
     chosen = conf.get("spark.master", "")
-    check_master(chosen)
+    check_master(chosen)  # it may come from Spark's own configuration
     waiting = "" if is_local(chosen) else ", waiting for executors"
     logging.getLogger(STARTS).info("%s: starting Spark on %s%s", name, chosen, waiting)
     try:
