@@ -263,10 +263,12 @@ ExecutorOpener = Callable[[Spec], AbstractContextManager[Executor]]
 def executor_opener(spec: Spec, master: str | None, jobs: int = 1) -> ExecutorOpener:
     """The opener of the executor for `master`; None: as many processes here. Raises as `check_master`.
 
-    Raises SpecError also for both, and for a function that cannot be sent to where the tasks run.
+    Raises SpecError also for both, for no process, and for a function that cannot be sent to where the tasks run.
     """
     if master is not None and jobs != 1:
         raise SpecError(f"{jobs} jobs are processes without Spark, and the master {master} is one of Spark's")
+    if jobs < 1:
+        raise SpecError(f"no work gets done by {jobs} processes", hint="let `jobs` be 1 or more")
     opener = here(jobs) if master is None else spark(master)
     if opener is not in_process and callable(spec.conversion.function):
         where = "the processes of `jobs`" if master is None else f"Spark's executors ({master})"

@@ -9,11 +9,12 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from migrate import InterruptedMigrationError, SpecError, load_spec, run, verify
+from migrate import InterruptedMigrationError, SpecError, load_spec, replay, run, verify
 from migrate.batch.chunk.executor import here
 from migrate.batch.run import run_with
 from migrate.batch.stop import Stop
@@ -243,3 +244,11 @@ def test_a_function_without_a_name_cannot_be_sent(tmp_path: Path) -> None:
     conversion = spec.conversion.model_copy(update={"function": lambda record: record})
     with pytest.raises(SpecError, match="does not reach the processes of `jobs`"):
         run(spec.model_copy(update={"conversion": conversion}), jobs=2)
+
+
+@pytest.mark.parametrize("work", [run, replay, verify])
+@pytest.mark.parametrize("jobs", [0, -1])
+def test_no_process_at_all_is_a_mistake(work: Callable[..., object], jobs: int, tmp_path: Path) -> None:
+    """Every task would wait for one, for ever."""
+    with pytest.raises(SpecError, match=f"by {jobs} processes"):
+        work(load_spec(migration(tmp_path, CALM)), jobs=jobs)
