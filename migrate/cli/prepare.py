@@ -99,7 +99,7 @@ def init(
     stateferry init state/orders-app --store orders --to kafka-streams.timestamped-key-value --output -
     stateferry init my.db --from rocksdb.raw --to rocksdb.raw --name my-change
     """
-    from migrate.show.foreign_text import for_output
+    from migrate.show.foreign_text import printable_toml
     from migrate.show.text.reports import show_init
     from migrate.survey.init.write_spec import init_spec
 
@@ -115,7 +115,7 @@ def init(
     )
     out = current_output()
     if report.spec is None and not out.as_json:
-        write_out(for_output(report.text.rstrip("\n")))  # TOML escapes control characters by itself
+        write_out(printable_toml(report.text.rstrip("\n")))
     else:
         out.show(report, show_init)
 

@@ -52,14 +52,20 @@ def visible_report(value: T, change: Callable[[str], str] = str) -> T:
 
 def visible_json(document: str) -> str:
     """The JSON document with control characters as escapes, so that its strings keep their values."""
-    return for_output("\n".join(line if line.isprintable() else _with_escapes(line) for line in document.split("\n")))
+    visible_lines = (line if line.isprintable() else _with_escapes(line) for line in document.split("\n"))
+    return _as_utf8("\n".join(visible_lines), _escaped)
 
 
-def for_output(document: str) -> str:
-    """A JSON or TOML document that can be read as UTF-8, whatever the encoding of standard output."""
+def printable_toml(document: str) -> str:
+    """The TOML document, whose control characters are escapes already."""
+    return _as_utf8(document, lambda character: f"\\U{ord(character):08x}")
+
+
+def _as_utf8(document: str, escaped: Callable[[str], str]) -> str:
+    """A document that can be read as UTF-8, whatever the encoding of standard output."""
     if document.isascii() or is_utf8(sys.stdout):
         return document
-    return "".join(each if each.isascii() else _escaped(each) for each in document)
+    return "".join(each if each.isascii() else escaped(each) for each in document)
 
 
 def _with_escapes(line: str) -> str:

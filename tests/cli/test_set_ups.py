@@ -78,8 +78,9 @@ def test_letters_that_an_encoding_lacks_are_escaped(key: str, encoding: str, tmp
     assert document["databases"][0]["families"][0]["samples"][0]["key"]["text"].startswith(key)
 
 
-def test_a_spec_on_standard_output_is_read_as_it_was_meant(tmp_path: Path) -> None:
-    source = make_store(tmp_path / "stores\N{GREEK SMALL LETTER ALPHA}", RECORDS)
+@pytest.mark.parametrize("letter", ["\N{GREEK SMALL LETTER ALPHA}", "\U0001f600"])
+def test_a_spec_on_standard_output_is_read_as_it_was_meant(letter: str, tmp_path: Path) -> None:
+    source = make_store(tmp_path / f"stores{letter}", RECORDS)
     same = ("--from", "rocksdb.raw", "--to", "rocksdb.raw", "--output", "-")
     found = _command("init", source, *same, PYTHONIOENCODING="latin-1").stdout
     assert tomllib.loads(found.decode("utf-8"))["source"]["path"] == str(source)
