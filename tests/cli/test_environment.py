@@ -10,12 +10,10 @@ import sys
 from pathlib import Path
 
 import click
-import pytest
 
 from formats import FORMATS
 from migrate.cli.main import main
 from tests.shared.commands import stateferry
-from tests.support import make_store, numbered
 
 ACCEPTING = re.compile(r"--(unverified|accept-.*|discard-new-writes|delete-topic|fence|yes)$")
 OPTIONS = [
@@ -24,17 +22,6 @@ OPTIONS = [
     for option in verb.params
     if isinstance(option, click.Option) and (name := max(option.opts, key=len)) != "--help"
 ]
-
-
-@pytest.fixture
-def spec(tmp_path: Path) -> Path:
-    make_store(tmp_path / "old", numbered(100))
-    file = tmp_path / "migration.toml"
-    file.write_text(
-        'name = "x"\nwork_dir = "work"\n[source]\nformat = "rocksdb.raw"\npath = "old"\n'
-        '[target]\nformat = "rocksdb.raw"\npath = "new"\n'
-    )
-    return file
 
 
 def test_options_are_spelled_as_on_the_command_line_and_none_accepts_a_loss() -> None:

@@ -9,7 +9,6 @@ import pytest
 from migrate import RefusedError, SpecError, load_spec, run
 from migrate.batch.chunk.executor import check_master
 from tests.shared.commands import stateferry
-from tests.support import make_store, numbered
 
 VERBS = ("run", "replay", "verify", "catch-up", "doctor")
 MALFORMED = (
@@ -29,17 +28,6 @@ def _no_java_and_no_hadoop(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("JAVA_HOME", "HADOOP_CONF_DIR", "YARN_CONF_DIR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", "/nonexistent")
-
-
-@pytest.fixture
-def spec(tmp_path: Path) -> Path:
-    make_store(tmp_path / "old", numbered(10))
-    file = tmp_path / "migration.toml"
-    file.write_text(
-        'name = "x"\nwork_dir = "work"\n[source]\nformat = "rocksdb.raw"\npath = "old"\n'
-        '[target]\nformat = "rocksdb.raw"\n'
-    )
-    return file
 
 
 @pytest.mark.parametrize("master", WELL_FORMED)

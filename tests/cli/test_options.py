@@ -19,7 +19,6 @@ from migrate.cli.options import common_options
 from migrate.show.plain import COMMAND as COMMANDS
 from migrate.show.plain import WIDTH_WITHOUT_TERMINAL
 from tests.shared.commands import stateferry
-from tests.support import make_store, numbered
 
 COMMAND = [sys.executable, "-c", "from migrate.cli import main; main()"]
 HEAVY = ("rich", "pydantic", "deltalake", "pyarrow", "rocksdict", "numpy", "jinja2", "pyspark")
@@ -55,18 +54,6 @@ def on_terminal(*arguments: str | Path, **environment: str) -> str:
             text += more
         process.wait(timeout=60)
     return text.decode()
-
-
-@pytest.fixture
-def spec(tmp_path: Path) -> Path:
-    make_store(tmp_path / "old", numbered(300))
-    file = tmp_path / "migration.toml"
-    file.write_text(
-        'name = "raw"\nwork_dir = "work"\n'
-        '[source]\nformat = "rocksdb.raw"\npath = "old"\n'
-        '[target]\nformat = "rocksdb.raw"\npath = "new"\n'
-    )
-    return file
 
 
 @pytest.mark.parametrize("verb", sorted(main.commands))
