@@ -12,6 +12,7 @@ from functools import wraps
 from typing import NoReturn, ParamSpec
 
 import click
+from click.core import ParameterSource
 
 from migrate.batch.stop import RERUN
 from migrate.cli.options import current_output
@@ -89,10 +90,18 @@ def report_usage_error(error: click.ClickException, output: Output) -> ExitCode:
         return ExitCode.USAGE
     context = error.ctx if isinstance(error, click.UsageError) else None
     path = "stateferry" if context is None else context.command_path
-    about = getattr(error.param, "help", None) if isinstance(error, click.MissingParameter) else None
+    about = getattr(error.param, "help", None) if isinstance(error, click.MissingParameter) else _variable(error)
     message = f"{error.format_message()} {about or ''}".rstrip()
     _report(message, f"see {path} --help", ExitCode.USAGE, output)
     return ExitCode.USAGE
+
+
+def _variable(error: click.ClickException) -> str:
+    """Where a value comes from that nobody typed."""
+    if not isinstance(error, click.BadParameter) or error.ctx is None or error.param is None or not error.param.name:
+        return ""
+    is_given = error.ctx.get_parameter_source(error.param.name) is ParameterSource.ENVIRONMENT
+    return f"It is the value of {error.param.envvar}." if is_given else ""
 
 
 def _report(message: str, hint: str, code: ExitCode, output: Output, *, is_bug: bool = False) -> None:

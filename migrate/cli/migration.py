@@ -64,10 +64,18 @@ _jobs = click.option(
 
 
 def _without_spark(*, no_spark: bool, jobs: int | None) -> int:
-    """In how many processes to run without Spark; 0: on Spark. Raises SpecError for a master too."""
-    if jobs is None:
-        return int(no_spark)
-    if click.get_current_context().get_parameter_source("master") is not ParameterSource.DEFAULT:
+    """In how many processes to run without Spark; 0: on Spark. Raises SpecError for a master too.
+
+    Where the command line says one of the three, the environment says none.
+    """
+    context = click.get_current_context()
+    sources = {name: context.get_parameter_source(name) for name in ("master", "no_spark", "jobs")}
+    is_typed = ParameterSource.COMMANDLINE in sources.values()
+    first = ParameterSource.COMMANDLINE if is_typed else ParameterSource.ENVIRONMENT
+    given = {name for name, source in sources.items() if source is first}
+    if jobs is None or "jobs" not in given:
+        return int(no_spark and "no_spark" in given)
+    if "master" in given:
         raise SpecError("--jobs is for a run without Spark, and --master for one on Spark", hint="give one of them")
     return jobs
 

@@ -10,8 +10,11 @@ import sys
 from pathlib import Path
 
 import click
+import pytest
+from click.testing import CliRunner
 
 from formats import FORMATS
+from migrate.cli import migration
 from migrate.cli.main import main
 from tests.shared.commands import stateferry
 
@@ -40,6 +43,54 @@ def test_the_environment_gives_options(spec: Path) -> None:
     done = stateferry("run", spec, STATEFERRY_RUN_JOBS="1", STATEFERRY_RUN_JSON="1", STATEFERRY_RUN_QUIET="1")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["state"] == "published"
+
+
+@pytest.mark.parametrize(
+    ("typed", "given", "place"),
+    [
+        (("--no-spark",), {"JOBS": "3"}, (False, 1)),
+        (("--jobs", "2"), {"MASTER": "yarn"}, (False, 2)),
+        (("--jobs", "2"), {"JOBS": "3", "NO_SPARK": "1"}, (False, 2)),
+        (("--master", "yarn"), {"JOBS": "3"}, (True, 0)),
+        (("--master", "yarn"), {"NO_SPARK": "1"}, (True, 0)),
+        ((), {"JOBS": "3"}, (False, 3)),
+        ((), {"NO_SPARK": "1"}, (False, 1)),
+        ((), {"MASTER": "yarn"}, (True, 0)),
+    ],
+)
+@pytest.mark.parametrize("verb", ["run", "replay"])
+def test_the_command_line_says_where_to_run(
+    *,
+    verb: str,
+    typed: tuple[str, ...],
+    given: dict[str, str],
+    place: tuple[bool, int],
+    spec: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the environment says beside it is neither followed nor an error."""
+    seen = []
+
+    def record(*_: object, on_spark: bool, jobs: int, **__: object) -> None:
+        seen.append((on_spark, jobs))
+
+    monkeypatch.setattr(migration, "run_and_show", record)
+    environment = {f"STATEFERRY_{verb.upper()}_{name}": value for name, value in given.items()}
+    done = CliRunner().invoke(main, [verb, str(spec), *typed], env=environment)
+    assert (done.exit_code, seen) == (0, [place]), done.output
+
+
+def test_two_places_to_run_in_one_environment_are_an_error(spec: Path) -> None:
+    done = stateferry("run", spec, STATEFERRY_RUN_JOBS="2", STATEFERRY_RUN_MASTER="yarn")
+    assert done.returncode == 2
+    assert "give one of them" in done.stderr
+
+
+def test_a_wrong_value_from_the_environment_is_named_by_its_variable(spec: Path) -> None:
+    wrong = stateferry("run", spec, STATEFERRY_RUN_JOBS="x")
+    assert wrong.returncode == 2
+    assert "It is the value of STATEFERRY_RUN_JOBS.\n" in wrong.stderr
+    assert "STATEFERRY" not in stateferry("run", spec, "--jobs", "x").stderr
 
 
 def test_a_loss_is_never_accepted_by_the_environment(spec: Path) -> None:
