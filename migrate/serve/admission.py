@@ -91,9 +91,11 @@ class Admission:
             self._count -= 1
 
     def _problem(self, scope: Scope) -> Problem | None:
+        names = [name for name, _ in scope["headers"]]
+        if b"transfer-encoding" in names:  # first of all refusals, for it alone closes the connection
+            return Problem(411, "the request has a body without a stated length", hint="send none: nothing is written")
         if not scope["raw_path"].startswith(b"/"):
             return Problem(400, "the request's target is not a path", hint="a path begins with /")
-        names = [name for name, _ in scope["headers"]]
         for name in _ONCE:
             if names.count(name) > 1:
                 return Problem(

@@ -114,6 +114,30 @@ def test_a_header_that_is_given_twice_is_refused(tmp_path: Path, name: str, monk
             assert f"the request has 2 {name} headers".encode() in answer
 
 
+@pytest.mark.parametrize("body", [b"0\r\na: ", b"0\r\n", b"5;"], ids=["field", "fields", "extension"])
+@pytest.mark.parametrize("more", ["GET", "POST", "GET Host: other"])
+def test_a_body_without_a_stated_length_is_not_read(tmp_path: Path, body: bytes, more: str) -> None:
+    """Fields may follow it, which would be kept as long as the connection is open."""
+    method, _, header = more.partition(" ")
+    head = [
+        f"{method} /health HTTP/1.1",
+        "Host: localhost",
+        *([header] if header else []),
+        "Transfer-Encoding: chunked",
+    ]
+    piece = b"abc: defghijkl\r\n" * 4096
+    with serving(orders_of(make_orders(tmp_path / "app", 1))) as asked:
+        with socket.create_connection(asked.address, timeout=60) as connection:
+            connection.sendall("\r\n".join([*head, "", ""]).encode() + body)
+            answer = connection.recv(1 << 16)
+            assert answer.startswith(b"HTTP/1.1 411 Length Required\r\n"), answer
+            assert b"\r\nconnection: close\r\n" in answer
+            with pytest.raises((BrokenPipeError, ConnectionResetError)):
+                for _ in range(1024):  # 64 MiB: more than the buffers of a connection hold
+                    connection.sendall(piece)
+        assert asked.found("/health") == {"status": "ok"}
+
+
 class _Waiting(StringSerde):
     """Reads values once it may, and tells in which thread."""
 

@@ -8,6 +8,7 @@
 | 404    | no such path, store or key                                                                    |
 | 405    | a method other than GET and HEAD                                                              |
 | 409    | the store was replaced under a cursor, or its partitions are on other hosts                   |
+| 411    | a body whose length is not stated                                                             |
 | 414, 431 | a request line or headers beyond the limit                                                  |
 | 421    | a partition is not on this host and no route leads to it, or two hosts' lists of hosts differ |
 | 500    | damaged data, a value that its serde cannot read, a bug                                       |

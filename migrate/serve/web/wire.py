@@ -60,6 +60,8 @@ def refusal(problem: Problem) -> Answer:
         headers += [(b"www-authenticate", b"Bearer"), (b"www-authenticate", b'Basic realm="stateferry"')]
     elif problem.status == 405:
         headers.append((b"allow", b"GET, HEAD"))
+    elif problem.status == 411:  # fields may follow such a body, which the parser would keep without a limit
+        headers.append((b"connection", b"close"))
     return Answer(problem.body, problem.status, PROBLEM_JSON, tuple(headers))
 
 
