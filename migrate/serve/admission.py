@@ -29,19 +29,29 @@ class Memory:
         self.held = 0
 
     @contextmanager
-    def holding(self, size: int) -> Iterator[None]:
-        """While an answer of this size is held. Raises Problem where it would be too much."""
-        if self.held + size > self._limit:
-            mib = self._limit >> 20
-            if size > self._limit:
-                raise Problem(503, f"the answer is larger than {mib} MiB, which is the limit", hint="read it in Python")
-            what = f"the answers that are being sent would hold more than {mib} MiB, which is the limit"
-            raise Problem(503, what, hint="retry with backoff")
-        self.held += size
+    def holding(self, size: int = 0) -> Iterator[Callable[[int], None]]:
+        """While an answer of this size is held; gives what takes another size. Both raise Problem if it is too much."""
+        own = 0
+
+        def hold(size: int) -> None:
+            nonlocal own
+            if self.held - own + size > self._limit:
+                raise self._too_much(size)
+            self.held += size - own
+            own = size
+
         try:
-            yield
+            hold(size)
+            yield hold
         finally:
-            self.held -= size
+            self.held -= own
+
+    def _too_much(self, size: int) -> Problem:
+        mib = self._limit >> 20
+        if size > self._limit:
+            return Problem(503, f"the answer is larger than {mib} MiB, which is the limit", hint="read it in Python")
+        what = f"the answers that are being sent would hold more than {mib} MiB, which is the limit"
+        return Problem(503, what, hint="retry with backoff")
 
 
 class LargeReads:

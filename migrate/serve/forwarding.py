@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import ExitStack
 from typing import Any, NamedTuple, NoReturn
 
 import httpx
@@ -157,11 +156,9 @@ class Forwarder:
         if "content-encoding" in response.headers:
             raise _ForeignAnswer(f"{_OTHER}: it is compressed")
         most = self._limits.held_bytes // 2
-        with ExitStack() as counted:
+        with self._memory.holding() as hold:
             async for piece in response.aiter_raw():
-                if not held:
-                    counted.close()
-                counted.enter_context(self._memory.holding(len(piece)))
+                hold(len(held) + len(piece))  # of a scan, lines were taken out
                 held += piece
                 if len(held) > most:
                     raise _ForeignAnswer(f"more than {most >> 20} MiB without an end")

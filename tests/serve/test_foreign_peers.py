@@ -189,6 +189,18 @@ def test_a_scan_of_another_shape_is_not_complete(asked: Asked, peer: _Peer, body
     assert len(records) == sum(partition_of(key) < 2 for key in ORDERS)
 
 
+def test_a_scan_of_another_host_holds_what_is_not_sent_yet(asked: Asked, peer: _Peer) -> None:
+    """However much it sends in all."""
+    number = 20_000
+    lines = b"".join(b'{"key":"k%05d","value":"%s"}\n' % (each, b"x" * 1000) for each in range(number))
+    assert len(lines) > 2 * _LIMITS.held_bytes
+    peer.answer = _answer(lines + b'{"end":true,"records":%d}\n' % number, "application/x-ndjson")
+    records = asked.get("/stores/orders/all").content.splitlines(keepends=True)
+    assert records[-1] == b'{"end":true,"records":%d}\n' % (len(records) - 1), records[-1]
+    assert b"".join(records[-1 - number : -1]) == lines
+    assert asked.metric("held_bytes") == 0
+
+
 def test_what_a_host_of_ours_answers_is_passed_on(asked: Asked, peer: _Peer) -> None:
     peer.answer = _answer(b'{"key":"k","value":14.7600}', "application/json", "200 OK", 'ETag: "x"', "X-Own: 1")
     answer = asked.get(f"/stores/orders/keys/{_KEY}")
