@@ -24,7 +24,6 @@ _KEPT = (b"etag", b"cache-control", b"retry-after", b"x-stateferry-as-of")
 _NOT_ANSWERED = (421, 503)
 """Of a host that another one may stand in for."""
 _NO_ANSWER = (httpx.HTTPError, httpx.InvalidURL, TimeoutError)
-_LARGE = 256 << 10
 _OTHER = "another program's answer"
 _LATER = "retry with backoff, or read a standby: stale=true"
 _OTHER_PROGRAM = "see whether a service of this version listens at that address; the list of hosts names it"
@@ -55,6 +54,8 @@ class _Found(NamedTuple):
     status: int
     headers: httpx.Headers
     body: bytes
+    document: dict[str, Any]
+    """Empty where it says that nothing has changed."""
 
 
 class Forwarder:
@@ -99,7 +100,7 @@ class Forwarder:
                 continue
             self._metrics.forwarded.labels("answered").inc()
             if found.status in (401, 403):
-                raise _refused(host, json.loads(found.body))
+                raise _refused(host, found.document)
             if is_last or found.status not in _NOT_ANSWERED:
                 _check_made_of(partitions, host, found.status, found.headers)
                 return _passed_on(found)
@@ -116,8 +117,7 @@ class Forwarder:
             headers = _expecting(partitions)
             async with self._client(host).stream("GET", _url(host, request), headers=headers) as found:
                 if found.status_code != 200:
-                    whole = await self._read(found)
-                    raise _refused(host, await _checked(whole.status, whole.headers, whole.body, _PROBLEM))
+                    raise _refused(host, (await self._read(found, _PROBLEM)).document)
                 _check_kind(found.headers, NDJSON)
                 _check_made_of(partitions, host, 200, found.headers)
                 async for piece in self._pieces(found, held):
@@ -140,16 +140,24 @@ class Forwarder:
     ) -> _Found:
         """The answer of a host. Raises httpx.HTTPError, _ForeignAnswer, and Problem where there is no memory for it."""
         async with self._client(host).stream("GET", _url(host, request), headers=headers, timeout=timeout) as response:
-            found = await self._read(response)
-        if found.status != 304 or "if-none-match" not in headers:
-            await _checked(found.status, found.headers, found.body, shape if found.status == 200 else _PROBLEM)
-        return found
+            return await self._read(response, shape)
 
-    async def _read(self, response: httpx.Response) -> _Found:
-        body = bytearray()
+    async def _read(self, response: httpx.Response, shape: Shape) -> _Found:
+        """A whole answer, whose document is of this shape, or a problem; a large one is read in a thread."""
+        status, headers, body = response.status_code, response.headers, bytearray()
         async for _ in self._pieces(response, body):
             pass
-        return _Found(response.status_code, response.headers, bytes(body))
+        if status == 304 and "if-none-match" in response.request.headers:
+            return _Found(status, headers, b"", {})
+        with self._memory.holding(len(body)):
+            whole = bytes(body)
+            expected = shape if status == 200 else _PROBLEM
+            _check_kind(headers, JSON if status == 200 else PROBLEM_JSON)
+            is_large = len(whole) > self._limits.large_bytes
+            found = await asyncio.to_thread(_document, whole, expected) if is_large else _document(whole, expected)
+        if status != 200 and not (found["status"] == status and 400 <= status < 600):
+            raise _ForeignAnswer(f"{_OTHER}: it is a problem of status {status}, and says {found['status']}")
+        return _Found(status, headers, whole, found)
 
     async def _pieces(self, response: httpx.Response, held: bytearray) -> AsyncGenerator[bytes, None]:
         """Each piece of an answer as it is sent, for a host of ours compresses none; `held`: with those before it."""
@@ -191,15 +199,6 @@ def _check_kind(headers: httpx.Headers, kind: bytes) -> None:
     found = headers.get("content-type", "no type")
     if found != kind.decode():
         raise _ForeignAnswer(f"{_OTHER}: it is of {found[:80]!r}")
-
-
-async def _checked(status: int, headers: httpx.Headers, body: bytes, shape: Shape) -> dict[str, Any]:
-    """The document of an answer; a large one is read in a thread. Raises _ForeignAnswer where it is none of ours."""
-    _check_kind(headers, PROBLEM_JSON if shape is _PROBLEM else JSON)
-    found = await asyncio.to_thread(_document, body, shape) if len(body) > _LARGE else _document(body, shape)
-    if shape is _PROBLEM and not (found["status"] == status and 400 <= status < 600):
-        raise _ForeignAnswer(f"{_OTHER}: it is a problem of status {status}, and says {found['status']}")
-    return found
 
 
 def _document(text: bytes, shape: Shape) -> dict[str, Any]:
