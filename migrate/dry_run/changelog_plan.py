@@ -98,7 +98,7 @@ def subject_checks(at: AtBroker) -> Iterator[CheckReport]:
     """Whether the new schemas are registered under the subjects that the new changelogs give their names to."""
     conversion = at.spec.conversion
     for part, change in (("key", conversion.key), ("value", conversion.value)):
-        new = None if change is None else change.target
+        new = None if change is None else change.target.inner or change.target
         if new is None or new.registry is None or new.frame == "none":
             continue
         name, registry = new.guid if new.id is None else new.id, SchemaRegistry.at(new.registry)
@@ -112,9 +112,7 @@ def subject_checks(at: AtBroker) -> Iterator[CheckReport]:
             name="changelog.subject",
             claim="the new schema is registered under the subject of the new changelog",
             outcome="warning" if left else "ok",
-            detail=f"schema {name} is not registered under {', '.join(left)}{why}"
-            if left
-            else ", ".join(sorted(subjects)),
+            detail=f"schema {name} is not registered under {', '.join(left)}{why}" if left else ", ".join(subjects),
             fix=_REGISTER if left else "",
         )
 

@@ -68,9 +68,10 @@ class SchemaRegistry:
     def names_in(self, subject: str) -> set[int | UUID | None]:
         """The ids and GUIDs that a subject has now, deleted versions left out. Raises RegistryError."""
         path = f"/subjects/{quote(subject, safe='')}/versions"
-        versions = self.pinned.get(self.http, path)
-        if isinstance(versions, NotFound):
+        found = self.pinned.get(self.http, path)
+        if isinstance(found, NotFound) and found.code is not None:  # else it is no Schema Registry that was asked
             return set()
+        versions = self._get(path, f"subject {subject!r}", BASE_HINT, list)
         answers = [
             self._get(f"{path}/{version}", f"version {version} of {subject!r}", BASE_HINT) for version in versions
         ]
