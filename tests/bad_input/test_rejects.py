@@ -169,6 +169,20 @@ def test_where_there_is_no_function_none_is_doubted(raw: Migration) -> None:
     assert "function" not in outcome.message
 
 
+def test_where_the_old_records_can_be_read_their_format_is_not_doubted(raw: Migration) -> None:
+    number = {"serde": "int64"}
+    shutil.rmtree(raw.source)
+    make_store(raw.source, dict.fromkeys(raw_records(), (1 << 40).to_bytes(8, "big")))
+    raw.set("conversion.value", **{"from": number, "to": {"serde": "int32"}})
+    outcome = raw.refused("is not a signed 32-bit number", "name in [conversion.key] or [conversion.value] a serde")
+    assert "function" not in outcome.message
+
+    raw.set("conversion.value", **{"from": number, "to": number})
+    raw.module("from dataclasses import replace\ndef convert(record):\n    return replace(record, value='text')\n")
+    outcome = raw.refused("expected a whole number, got str", "mend what the function returns, or name in [conversion")
+    assert "[source] format" not in outcome.message
+
+
 def test_rejects_that_nothing_accepts_are_not_published_and_cost_no_second_rewriting(picky: Migration) -> None:
     picky.set("run", on_reject="dead-letter")
     picky.fails(ExitCode.FAILED, "nothing was published", "40 records could not be converted", "--accept-rejects 40")

@@ -169,7 +169,7 @@ SAMPLE_SHARE = 0.01
 SAMPLE_MIN_BYTES = 1 << 16
 
 
-def _hint(conversion: Conversion, error: EntryError) -> str:
+def _hint(conversion: Conversion, entry: Entry, error: EntryError) -> str:
     """What to look at, by where the reason comes from."""
     if isinstance(error, FunctionError):
         return "mend the function, or let it return the record as it is"
@@ -179,7 +179,18 @@ def _hint(conversion: Conversion, error: EntryError) -> str:
         frame = f", frame {serde.frame!r}" if hasattr(serde, "frame") else ""
         wanted = "the serde, the frame and the schema ids" if frame else "the serde"
         return f"does [conversion.{error.part}] name {wanted} that the bytes show? It names {serde.name!r}{frame}"
+    if _can_be_read(conversion.source, entry):
+        mend = "name" if conversion.function is None else "mend what the function returns, or name"
+        return f"the old record can be read: {mend} in [conversion.key] or [conversion.value] a serde that can hold it"
     return "is [source] format the format that the store has?"
+
+
+def _can_be_read(source: Format, entry: Entry) -> bool:
+    try:
+        source.decode(*entry)
+    except EntryError:
+        return False
+    return True
 
 
 def check_sample(
@@ -199,7 +210,7 @@ def check_sample(
     or where the function gives two results for a record.
     """
     converted: list[tuple[FamilyMapping, Entry, Entry | None]] = []
-    reasons: list[tuple[str, EntryError]] = []
+    reasons: list[tuple[Entry, EntryError]] = []
     budget = max(SAMPLE_MIN_BYTES, int(SAMPLE_SHARE * database.data_bytes)) // (len(database.mappings) * len(opened))
     size = SampleSize(SAMPLE_RECORDS // len(opened) or 1, budget)
     for each, mapping in product(opened, database.mappings):
@@ -217,14 +228,14 @@ def check_sample(
                 try:
                     converted.append((mapping, (key, value), convert_sample(conversion, key, value, time_ms)[0]))
                 except EntryError as error:
-                    reasons.append((show_key(key), error))
+                    reasons.append(((key, value), error))
     if reasons and not converted:
-        key_text, first = reasons[0]
+        entry, first = reasons[0]
         raise SampleError(
             f"none of {len(reasons)} sampled records of {database.store_partition} can be converted from "
-            f"{conversion.source.id} to {conversion.target.id}; the first one, {key_text}: {first}"
+            f"{conversion.source.id} to {conversion.target.id}; the first one, {show_key(entry[0])}: {first}"
             + (f" ({first.place})" if first.place else ""),
-            hint=_hint(conversion, first),
+            hint=_hint(conversion, entry, first),
         )
     if LOOKS_CONVERTED not in allowed:
         pairs = [(old, new) for mapping, old, new in converted if mapping.source == mapping.target]
