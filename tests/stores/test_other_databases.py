@@ -120,7 +120,7 @@ def test_every_way_in_names_it_and_leaves_it_as_it_is(kind: str, tmp_path: Path)
     assert {path: path.read_bytes() for path in source.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.parametrize("kind", ["leveldb", "backup", "encrypted", "rocksdict"])
+@pytest.mark.parametrize("kind", ["leveldb", "backup", "backup-1", "encrypted", "rocksdict"])
 def test_queries_name_it_too_and_are_refused(kind: str, tmp_path: Path) -> None:
     make, message, _ = KINDS[kind]
     spec = raw_spec(tmp_path, make(tmp_path))

@@ -71,16 +71,20 @@ def of_leveldb(directory: Path) -> RefusedError:
 
 def check_no_backup(path: Path) -> None:
     """Raises RefusedError for a folder of RocksDB's backup engine, and for what is in it."""
-    if (folder := backup_around(path)) is not None:
+    if (folder := _backup_around(path)) is not None:
         raise RefusedError(
-            f"{path} is {'' if path == folder else 'in '}a folder of RocksDB's backup engine, and no database",
+            f"{path} is {'' if folder.samefile(path) else 'in '}a folder of RocksDB's backup engine, and no database",
             hint="restore one of its backups into a directory of its own (ldb restore --db=DIRECTORY "
             f"--backup_dir={folder}, or BackupEngine's RestoreDBFromBackup), and name that one",
         )
 
 
-def backup_around(path: Path) -> Path | None:
-    """The folder of RocksDB's backup engine that `path` is, or lies in: of backup N it has meta/N and private/N."""
+def _backup_around(path: Path) -> Path | None:
+    """The folder of RocksDB's backup engine that `path` is, or lies in: of backup N it has meta/N and private/N.
+
+    `path` may be a link, or lead through a descriptor.
+    """
+    path = Path(os.path.realpath(path))  # for a link that leads to itself resolve() raises
     for folder, inside in ((path, "private"), (path.parent, path.name), (path.parent.parent, path.parent.name)):
         with suppress(OSError):  # it is not there, or may not be read
             numbers = os.listdir(folder / inside) if inside == "private" else []  # noqa: PTH208 - names alone
