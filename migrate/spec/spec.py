@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -312,7 +313,7 @@ class Spec(_Section):
 
     def resolve(self, path: Path) -> Path:
         """`path`, seen from the spec file."""
-        return (self.base_dir / path.expanduser()).resolve()
+        return Path(os.path.realpath(self.base_dir / path.expanduser()))  # resolve() raises for a link to itself
 
     def _check_retentions(self) -> None:
         for name, section in (("source", self.source), ("target", self.target)):

@@ -11,6 +11,7 @@ import pytest
 
 from migrate import (
     ConversionSection,
+    RefusedError,
     RunSection,
     SourceChangedError,
     SourceSection,
@@ -157,3 +158,10 @@ def test_a_function_without_a_name_is_not_sent_to_executors(tmp_path: Path) -> N
         with pytest.raises(SpecError, match="does not reach Spark's executors"):
             verb(spec, master="local[2]")
     assert not spec.home.exists()
+
+
+def test_a_link_that_leads_to_itself_is_a_path_where_nothing_is(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    spec = _spec(tmp_path, source={"format": RAW, "path": "loop"}, target={"format": RAW, "path": "new"})
+    with pytest.raises(RefusedError, match="loop does not exist"):
+        run(spec)
