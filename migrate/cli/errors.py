@@ -54,9 +54,7 @@ def exit_code_of(command: Callable[[], int | None], output: Output) -> int:
     from migrate.errors import explain_system_error
     from migrate.model import reports  # noqa: F401 - an error may be that no further file can be opened
     from migrate.show import foreign_text  # noqa: F401
-    from migrate.stores.files import raise_open_files
 
-    raise_open_files()
     if output.verbosity:
         _show_log_of_spark(output.verbosity)
     try:

@@ -8,13 +8,15 @@ import resource
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from rocksdict import Options, Rdict
 
-from migrate.batch.chunk.task import run_tasks
-from tests.support import make_store
+from migrate import inspect, run
+from migrate.stores.rocksdb.live import open_live
+from tests.support import make_store, raw_spec
 
 COMMAND = Path(sys.executable).with_name("stateferry")
 RECORDS = {b"k%d" % number: b"v" for number in range(50)}
@@ -118,10 +120,26 @@ def test_the_limit_of_open_files_is_raised_as_far_as_it_may_be(many_tables: Path
         assert (done.returncode, b"Traceback" in done.stderr) == (0, False), verb
 
 
-def test_workers_raise_the_limit_too() -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft - 1, hard))
-    run_tasks([])
+def _run(path: Path, folder: Path) -> None:
+    run(raw_spec(folder, path))
+
+
+def _run_in_workers(path: Path, folder: Path) -> None:
+    run(raw_spec(folder, path), jobs=2)
+
+
+def _write(_: Path, folder: Path) -> None:
+    with open_live(folder / "live"):
+        pass
+
+
+@pytest.mark.parametrize("use", [lambda path, _: inspect(path), _run, _run_in_workers, _write])
+def test_a_caller_in_python_and_workers_get_a_higher_limit_too(
+    use: Callable[[Path, Path], object], many_tables: Path, tmp_path: Path
+) -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (300, hard))
+    use(many_tables, tmp_path)
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
 
 

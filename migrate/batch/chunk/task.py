@@ -18,7 +18,6 @@ from migrate.model.changelog.written import Produced
 from migrate.model.comparison import Verified
 from migrate.model.receipt import Receipt
 from migrate.spec.function.fingerprint import tracking_imports
-from migrate.stores.files import raise_open_files
 
 Task = RewriteTask | VerifyTask | ProduceTask | RereadTask | TimesTask | TailTask
 TaskResult = Receipt | Verified | Produced | Reread | Times | Tail | MigrationError
@@ -38,7 +37,6 @@ def run_tasks(tasks: Sequence[Task], check: Callable[[], None] = never_stop) -> 
 
     Any other error is raised, and worth a retry. `check` is called with each batch, and may raise to abandon the tasks.
     """
-    raise_open_files()
     results: list[TaskResult] = []
     for task in tasks:
         results.append(run_task(task, check))

@@ -26,7 +26,7 @@ from rocksdict import AccessType, BlockBasedOptions, Cache, DBPath, DBRecoveryMo
 from migrate.errors import ChunkFailedError, CorruptionError, RefusedError, explain_system_error
 from migrate.model.key_range import KeyRange
 from migrate.stores.batch import Batch
-from migrate.stores.files import temporary_folder
+from migrate.stores.files import raise_open_files, temporary_folder
 from migrate.stores.rocksdb.layout import DatabaseFiles, check_readable, database_files, log_files
 from migrate.stores.rocksdb.scan import MAX_BATCH_RECORDS, READAHEAD, OnColumns, check_end, items, pull, streaming
 from migrate.stores.rocksdb.transactions import check_nothing_prepared
@@ -274,6 +274,7 @@ def open_unmanaged(directory: Path) -> Database:
 
 def _open_view(directory: Path, view: Path, options: Options) -> tuple[Database, Callable[[], None]]:
     """Fill and open the view, again if the owner changes files meanwhile. Returns how to close the database too."""
+    raise_open_files()  # here, so that it is so in the driver and in workers, for a command and for a library's caller
     for left in reversed(range(_ATTEMPTS)):
         seen = _entries(directory)
         try:

@@ -15,6 +15,7 @@ from typing import NoReturn, cast
 from rocksdict import ColumnFamily, Rdict, WriteBatch, WriteOptions
 
 from migrate.errors import RefusedError, StoreClosedError, StoreLockedError
+from migrate.stores.files import raise_open_files
 from migrate.stores.lock import check_unlocked
 from migrate.stores.records import Record
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, Database
@@ -296,6 +297,7 @@ def open_live(
 
     Raises StoreLockedError where any process has it open, RefusedError where RocksDB cannot open it.
     """
+    raise_open_files()
     # One name for each directory: RocksDB finds by name what this process has open, and a second opening under another
     # name would drop the lock of the first.
     directory = directory.resolve()
