@@ -19,8 +19,7 @@ def shown(data: bytes, start: int = 0) -> Shown:
 
     In the text each character that is not printable, and each byte that is not UTF-8, is a middle dot.
     """
-    while start and data[start : start + 1] and data[start] & 0xC0 == 0x80:  # within a character
-        start -= 1
+    start = next((at for at in range(start, max(start - 4, -1), -1) if _may_begin(data[at : at + 1])), start)
     cut = data[start : start + LONGEST]
     before, after = DOTS if start else "", DOTS if len(data) > start + LONGEST else ""
     return Shown(size=len(data), hex=before + cut.hex() + after, text=before + _text(cut) + after)
@@ -38,6 +37,12 @@ def cut_beside(one: str, other: str, longest: int) -> tuple[str, str]:
     return _cut(one, start, longest), _cut(other, start, longest)
 
 
+def hex_beside(one: Shown, other: Shown, longest: int) -> tuple[str, str]:
+    """The digits of both, cut between bytes where they first differ."""
+    start = _start(one.hex.strip("."), other.hex.strip("."), longest) & -2
+    return _cut_hex(one.hex, start, longest & -2), _cut_hex(other.hex, start, longest & -2)
+
+
 def shared(one: Sequence[object], other: Sequence[object]) -> int:
     """The length of what both begin with."""
     pairs = zip(one, other, strict=False)
@@ -52,6 +57,18 @@ def _start(one: Sequence[object], other: Sequence[object], longest: int) -> int:
 
 def _cut(text: str, start: int, longest: int) -> str:
     return (DOTS if start else "") + text[start : start + longest] + (DOTS if len(text) > start + longest else "")
+
+
+def _cut_hex(shown: str, start: int, longest: int) -> str:
+    digits = shown.strip(".")
+    before = DOTS if start or shown.startswith(DOTS) else "0x"
+    after = DOTS if len(digits) > start + longest or shown.endswith(DOTS) else ""
+    return before + digits[start : start + longest] + after
+
+
+def _may_begin(byte: bytes) -> bool:
+    """Whether a character of UTF-8 may begin with it, which has three others at most."""
+    return not byte or byte[0] & 0xC0 != 0x80
 
 
 def _text(data: bytes) -> str:

@@ -47,6 +47,8 @@ def test_before_and_after_are_cut_where_they_first_differ(head: int, tail: bytes
     for line, found in zip(lines[at : at + 4], ("open", b"open".hex(), "paid", b"paid".hex()), strict=True):
         assert found in line
         assert len(line) <= 120
+    for line in (lines[at + 1], lines[at + 3]):
+        assert bytes.fromhex(line.strip(" .").removeprefix("0x")), "cut between bytes"
     assert lines[at].index("open") == lines[at + 2].index("paid"), "one below the other"
     marked = "".join(dry_run_page(report).split())
     assert "<mark>6f70656e" in marked and "<mark>70616964" in marked, "the page marks it"

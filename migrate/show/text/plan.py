@@ -16,7 +16,7 @@ from migrate.dry_run.report import (
     Sizes,
 )
 from migrate.engine.left_out import dropped_in_words
-from migrate.model.preview import DOTS, RejectReason, cut_beside
+from migrate.model.preview import DOTS, RejectReason, cut_beside, hex_beside
 from migrate.model.units import duration, moment, plural, size
 from migrate.show.output import Output
 from migrate.show.plain import Layout
@@ -214,7 +214,7 @@ def _example(example: BeforeAfter, layout: Layout) -> list[str]:
     old = dict(example.old_fields).get("value")
     new = dict(example.fields).get("value")
     texts = cut_beside(old or example.value.text, new or example.new_value.text, width)
-    digits = cut_beside(f"0x{example.value.hex}", f"0x{example.new_value.hex}", width)
+    digits = hex_beside(example.value, example.new_value, width - len("0x"))
     for label, text, hex_ in zip(("before", "after"), texts, digits, strict=True):
         lines += [layout.styled(f"    {name:<8}", dim=True) + cut for name, cut in ((label, text), ("", hex_))]
     return lines
