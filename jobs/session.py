@@ -34,6 +34,7 @@ _YARN_ANSWERS_SOON = {
 }
 _OF_NO_MASTER = "spark-application-"
 """So begins the id of an application to which a standalone master gave none: Spark stops it soon, without an error."""
+_CAUSE = "Caused by: "
 _ADDRESSES = ("spark.driver.bindAddress", "spark.driver.host", "SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
 """The settings and variables by which a user chooses where Spark listens."""
 
@@ -126,10 +127,12 @@ def _no_application(master: str, reason: str) -> RefusedError:
 
 
 def _first_message(error: BaseException) -> str:
-    """The first line of Spark's message that is not part of a stack trace."""
+    """The first line of Spark's message that is not part of a stack trace, and its cause where it lacks that."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     messages = [line for line in lines if not line.startswith(("at ", "An error occurred while calling"))]
-    return (messages or lines or [type(error).__name__])[0].removeprefix(": ")
+    first = (messages or lines or [type(error).__name__])[0].removeprefix(": ")
+    causes = [line.removeprefix(_CAUSE) for line in lines if line.startswith(_CAUSE)]
+    return first if not causes or causes[-1] in first else f"{first} ({causes[-1]})"
 
 
 def settings(given: Iterable[tuple[str, str]], master: str | None, environment: Mapping[str, str]) -> dict[str, str]:
