@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from formats import FORMATS, Conversion, EntryError, Format, InvalidEntryError, 
 from formats import get_format as find
 from formats.layout import PAYLOAD, Framing
 from formats.serde import BYTES
+from formats.serdes.json_text import JsonSerde
 from tests.formats.entries import entries, records
 from tests.support import KEY_VALUE, RAW, TIMESTAMPED
 
@@ -212,3 +214,10 @@ def test_every_signed_64_bit_timestamp_is_kept(timestamp: int) -> None:
 
 def test_a_missing_timestamp_is_written_as_the_owner_writes_unknown() -> None:
     assert find(TIMESTAMPED).encode(StateRecord(b"k", b"v")) == (b"k", b"\xff" * 8 + b"v")
+
+
+def test_json_behind_a_frame_is_refused_with_the_frame_s_name() -> None:
+    framed = replace(find(KEY_VALUE), value_serde=JsonSerde())
+    with pytest.raises(EntryError, match="; the bytes look like 00, then the id 9 and JSON: Confluent's") as caught:
+        framed.decode(b"k", b'\0\0\0\0\x09{"a":1}')
+    assert caught.value.part == "value"

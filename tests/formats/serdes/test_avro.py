@@ -256,3 +256,12 @@ def test_the_reason_names_the_frame_that_the_bytes_show(payload: bytes, shown: s
         EntryError, match=re.escape(f"the spec's frame is 'confluent', and the bytes look like {shown}")
     ):
         serde.decode(payload)
+
+
+def test_bytes_that_do_not_fit_may_have_a_frame_that_the_spec_leaves_out() -> None:
+    serde = AvroSerde(((None, AvroSchema('"string"')),), "none")
+    with pytest.raises(EntryError, match="the spec's frame is 'none', and the bytes look like 00, then the id 9: Conf"):
+        serde.decode(struct.pack(">bi", 0, 9) + b"\4ab")
+    with pytest.raises(EntryError) as caught:
+        serde.decode(b"\4a")
+    assert "frame" not in str(caught.value)
