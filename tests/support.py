@@ -25,6 +25,7 @@ from rocksdict import (
     AccessType,
     BlockBasedIndexType,
     BlockBasedOptions,
+    ChecksumType,
     DBCompactionStyle,
     DBCompressionType,
     Options,
@@ -70,6 +71,8 @@ class Tables:
         blocks.set_block_size(self.block_size)
         if self.format_version is not None:
             blocks.set_format_version(self.format_version)
+        if self.format_version == 0:  # RocksDB writes version 1 where another checksum is wanted
+            blocks.set_checksum_type(ChecksumType.crc32c())
         if self.partitioned_index:
             blocks.set_index_type(BlockBasedIndexType.two_level_index_search())
             blocks.set_metadata_block_size(256)

@@ -43,6 +43,13 @@ def _before_1_14(folder: Path) -> Path:
     return directory
 
 
+def _taken_over(folder: Path) -> Path:
+    """RocksDB has opened it, and has put files of its own beside the tables."""
+    directory = _leveldb(folder)
+    Rdict(str(directory), Options(raw_mode=True)).close()
+    return directory
+
+
 def _backup(folder: Path) -> Path:
     return _unpacked(folder) / "backup"
 
@@ -91,6 +98,7 @@ KINDS = {
     "leveldb": (_leveldb, "is a LevelDB database, or has tables of one", "with LevelDB into a new RocksDB directory"),
     "leveldb-log": (_only_a_log, "is a LevelDB database", "with LevelDB into a new RocksDB directory"),
     "leveldb-sst": (_before_1_14, "is a LevelDB database", "with LevelDB into a new RocksDB directory"),
+    "leveldb-taken-over": (_taken_over, "is a LevelDB database, or has tables of one", "into a new RocksDB directory"),
     "backup": (_backup, "is a folder of RocksDB's backup engine, and no database", "ldb restore --db=DIRECTORY"),
     "backup-1": (_part_of_a_backup, "is in a folder of RocksDB's backup engine", "ldb restore --db=DIRECTORY"),
     "encrypted": (_encrypted, "the store is encrypted, or this is no RocksDB directory", "only its own application"),
