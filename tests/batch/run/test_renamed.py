@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from formats import StateRecord
 from migrate import Spec, catch_up, cutover, plan, rollback, run
 from migrate.errors import RefusedError
-from tests.shared.windowed import checkpoint, make_segments, window_key
-from tests.support import KEY_VALUE, make_store, numbered, read_family, tree_state
+from tests.shared.windowed import OFFSETS, checkpoint, make_segments, offsets, window_key
+from tests.support import (
+    KEY_VALUE,
+    make_families,
+    make_store,
+    numbered,
+    open_store,
+    read_families,
+    read_family,
+    tree_state,
+)
 
 OWN, OTHER = "app-orders-changelog 1 299", "app-other-changelog 1 7"
 
@@ -61,6 +72,32 @@ def test_it_has_the_new_name_in_a_new_directory(tmp_path: Path) -> None:
     assert sorted(each.name for each in (new / "0_1/rocksdb").iterdir()) == ["orders-v2", "other"]
     assert read_family(new / "0_1/rocksdb/orders-v2") == numbered(300)
     assert (new / "0_1/.checkpoint").read_text(encoding="ascii") == checkpoint(OTHER)
+
+
+def test_positions_inside_the_old_store_are_not_those_of_the_new_one(tmp_path: Path) -> None:
+    """As Kafka Streams 4.3 keeps them."""
+    application = tmp_path / "state" / "app"
+    own = offsets(299, topic="app-orders-changelog")
+    make_families(application / "0_0/rocksdb/orders", {"default": numbered(300), OFFSETS: own})
+    spec = _renaming(tmp_path, application)
+    run(spec)
+    cutover(spec)
+    assert read_families(application / "0_0/rocksdb/orders-v2") == {"default": numbered(300)}
+
+
+def _longer(record: StateRecord) -> StateRecord:
+    return replace(record, value=record.value + b"!")
+
+
+def test_an_old_store_that_was_opened_since_asks_for_no_end_of_its_changelog(tmp_path: Path) -> None:
+    """Which is not replayed into the new one."""
+    application = _application(tmp_path)
+    spec = _renaming(tmp_path, application)
+    spec = spec.model_copy(update={"conversion": spec.conversion.model_copy(update={"function": _longer})})
+    run(spec)
+    with open_store(application / "0_1/rocksdb/orders"):
+        pass
+    assert cutover(spec).state == "cut over"
 
 
 def test_segments_bear_the_new_name(tmp_path: Path) -> None:
