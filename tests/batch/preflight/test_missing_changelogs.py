@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,14 @@ from tests.shared.windowed import checkpoint
 from tests.support import KEY_VALUE, TIMESTAMPED, make_store, numbered
 
 
-def _spec(tmp_path: Path, lines: str = "", *, changes: bool = False, **target: Any) -> Spec:  # noqa: ANN401
+def _spec(
+    tmp_path: Path,
+    lines: str = "",
+    *,
+    changes: bool = False,
+    allow: Sequence[str] = (),
+    **target: Any,  # noqa: ANN401
+) -> Spec:
     task = tmp_path / "state" / "shop" / "0_0"
     make_store(task / "rocksdb" / "table", numbered(20))
     if lines:
@@ -24,7 +32,7 @@ def _spec(tmp_path: Path, lines: str = "", *, changes: bool = False, **target: A
         work_dir=tmp_path / "work",
         source={"format": KEY_VALUE, "path": task.parent, "store": "table"},
         target={"format": TIMESTAMPED, **target},
-        conversion={"function": lambda record: record} if changes else {},
+        conversion={"function": lambda record: record, "allow": allow} if changes else {},
     )
 
 
@@ -41,8 +49,9 @@ def test_a_store_with_a_checkpoint_has_one(tmp_path: Path) -> None:
     )
 
 
-def test_an_input_topic_that_serves_as_the_changelog_is_named(tmp_path: Path) -> None:
-    verdict = plan(_spec(tmp_path, "users 0 19", changes=True)).verdict
+@pytest.mark.parametrize("allow", [(), ("changelog",)])
+def test_an_input_topic_that_serves_as_the_changelog_is_named(tmp_path: Path, allow: Sequence[str]) -> None:
+    verdict = plan(_spec(tmp_path, "users 0 19", changes=True, allow=allow)).verdict
     assert verdict.exit_code == 6
     assert "files name position 19 of the topic users, which is no changelog of the application" in verdict.sentence
     assert "topology.optimization = none" in verdict.next_step
