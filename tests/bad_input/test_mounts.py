@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -89,3 +91,16 @@ def test_a_target_on_another_mount_gets_copies(tmp_path: Path, mounted: ExitStac
 
     assert said(tmp_path, source, target={"path": str(out / "new")}) == ("", "")
     assert (tmp_path / "out/new/CURRENT").exists()
+
+
+def test_a_target_on_another_mount_needs_room_for_copies(
+    tmp_path: Path, mounted: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the new store, which is larger for a while, and of what is carried over."""
+    source = make_store(tmp_path / "old", {key: bytes(20_972) for key in RECORDS})  # 1 MiB
+    (tmp_path / "out").mkdir()
+    out = mounted.enter_context(bound(tmp_path / "out"))
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: SimpleNamespace(free=0 if place == out else 1 << 40))
+
+    message, _ = said(tmp_path, source, target={"path": str(out / "new")})
+    assert message == f"[target] path {out}/new has 0.0 MiB free, the new stores may need 2.2 MiB"
