@@ -183,6 +183,12 @@ def test_where_the_old_records_can_be_read_their_format_is_not_doubted(raw: Migr
     assert "[source] format" not in outcome.message
 
 
+def test_where_a_function_fails_for_all_its_file_and_line_are_named(raw: Migration) -> None:
+    raw.module("def convert(record):\n    raise ValueError('odd')\n")
+
+    raw.refused("none of ", "the function raised ValueError: odd (", ".py:2)", "mend the function")
+
+
 def test_rejects_that_nothing_accepts_are_not_published_and_cost_no_second_rewriting(picky: Migration) -> None:
     picky.set("run", on_reject="dead-letter")
     picky.fails(ExitCode.FAILED, "nothing was published", "40 records could not be converted", "--accept-rejects 40")
