@@ -80,7 +80,9 @@ def test_letters_that_an_encoding_lacks_are_escaped(key: str, encoding: str, tmp
     assert document["databases"][0]["families"][0]["samples"][0]["key"]["text"].startswith(key)
 
 
-@pytest.mark.parametrize("letter", ["\N{GREEK SMALL LETTER ALPHA}", "\U0001f600"])
+@pytest.mark.parametrize(
+    "letter", ["\N{LATIN SMALL LETTER E WITH ACUTE}", "\N{GREEK SMALL LETTER ALPHA}", "\U0001f600"]
+)
 def test_a_spec_on_standard_output_is_read_as_it_was_meant(letter: str, tmp_path: Path) -> None:
     source = make_store(tmp_path / f"stores{letter}", RECORDS)
     same = ("--from", "rocksdb.raw", "--to", "rocksdb.raw", "--output", "-")
