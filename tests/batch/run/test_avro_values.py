@@ -15,6 +15,7 @@ import pytest
 
 from formats.avro.binary import encode_long
 from migrate import StateRecord, plan, run
+from migrate.batch.plan.sample import SampleError, with_places
 from migrate.errors import RefusedError
 from migrate.spec.spec import Spec
 from tests.support import KEY_VALUE, make_spec, make_store, read_family
@@ -118,6 +119,12 @@ def test_a_cause_is_one_finding_with_its_store_partitions(tmp_path: Path) -> Non
     with pytest.raises(RefusedError) as refused:
         run(spec)
     assert (refused.value.message, refused.value.hint) == (found.detail, found.fix)
+
+
+def test_store_partitions_with_another_fault_are_not_counted_among_them() -> None:
+    found = {"0_0": "the serde", "0_1": "the function", "0_2": "the serde"}
+    error = with_places({where: SampleError(f"of {where}", hint=hint) for where, hint in found.items()}, 3)
+    assert (error.message, error.hint) == ("of 0_0; so in 2 of 3 store partitions: 0_0, 0_2", "the serde")
 
 
 @pytest.mark.parametrize("allowed", [(), ("key-change",)])
