@@ -246,6 +246,8 @@ def test_a_compressed_payload_of_glue_is_rejected_with_a_sentence() -> None:
         (struct.pack(">bi", 0, 9) + b"\0\x08\1\x12\1w", "00, then the id 9 and what may be message indexes"),
         (struct.pack(">bi", 0, 9) + b'{"id":1}', "00, then the id 9 and JSON: Confluent's for JSON Schema"),
         (struct.pack(">bi", 0, 9) + b"\2", "00, then the id 9: Confluent's"),
+        (struct.pack(">bi", 0, 9) + b"\0\7abc", "00, then the id 9: Confluent's"),  # no kind of field of Protobuf's
+        (struct.pack(">bi", 0, 9) + b"\0\x0a\5a", "00, then the id 9: Confluent's"),  # nor its size
         (b"\2ab", "no frame that is known"),
         (b"", "no frame that is known"),
     ],
