@@ -198,8 +198,12 @@ def test_the_schemas_are_identity_and_their_spaces_are_not(folder: Path) -> None
     assert len({before, after, _load(text, folder).identity}) == 3
 
 
-def test_a_version_that_a_subject_gets_meanwhile_changes_no_identity(registry: Registry, folder: Path) -> None:
-    text = f"{_from_registry(registry, ORDERS)}\n{TO_FILE}"
+@pytest.mark.parametrize("side", ["{}", '{{serde = "list", inner = {}}}'], ids=["value", "entries of a list"])
+def test_a_version_that_a_subject_gets_meanwhile_changes_no_identity(
+    side: str, registry: Registry, folder: Path
+) -> None:
+    sides = _from_registry(registry, ORDERS), TO_FILE
+    text = "\n".join(f"{name} = {side.format(of)}" for name, of in (each.split(" = ", 1) for each in sides))
     before = _load(text, folder)
     registry.subjects["orders-value"].append(Version(9, NEW))
     after = _load(text, folder)

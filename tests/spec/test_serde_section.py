@@ -114,6 +114,11 @@ def _to(options: str) -> str:
         (_from('serde = "LongSerde"'), "did you mean 'int64'?"),
         (_from('serde = "integer"'), "did you mean 'int32'?"),
         (_from('serde = "list"'), "a list needs `inner`"),
+        (_from('serde = "list", inner = {serde = "list", inner = "string"}'), "and are no lists"),
+        (
+            _from('serde = "list", inner = {serde = "avro", frame = "header", schemas = {1 = "a"}}'),
+            "the entries of a list have no headers",
+        ),
         (_from('serde = "protobuf"'), "unknown serde 'protobuf': not possible yet"),
         (_from('sredle = "json"'), "unknown key 'conversion.value.from.sredle': did you mean 'serde'?"),
         (_from('serde = "avro", frame = "none", schem = "a"'), "from.schem': did you mean 'schema'?"),
@@ -198,6 +203,11 @@ def test_migrations_that_were_begun_without_them_stay_what_they_are() -> None:
         (
             'frame = "apicurio", registry = "http://r", ids = [1]',
             'frame = "apicurio", id = 7, schema = "v"',
+            "are files",
+        ),
+        (
+            'frame = "glue", schemas = {"GUID" = "v"}',
+            'frame = "glue", guid = "GUID", registry = "http://r"',
             "are files",
         ),
         (

@@ -15,6 +15,7 @@ from formats.serdes.avro_frame import Frame, SchemaId
 from formats.serdes.avro_serde import AvroSerde
 from formats.serdes.boolean import BooleanSerde
 from formats.serdes.conversions import (
+    decoding,
     is_order_preserving,
     keeps_bytes,
     needs_headers,
@@ -23,6 +24,7 @@ from formats.serdes.conversions import (
     resolving,
 )
 from formats.serdes.json_text import JsonSerde
+from formats.serdes.list_serde import ListSerde
 from formats.serdes.numeric import NUMBERS as NAMES
 from formats.serdes.numeric import NumberSerde
 from formats.serdes.registry import SERDES
@@ -179,6 +181,18 @@ def test_what_only_some_payloads_hold_is_a_risk() -> None:
     assert risk.startswith("schema 1: ")
     assert payload_risks(NumberSerde("int64"), NumberSerde("int32")) == ("numbers of more than 32 bits",)
     assert payload_risks(NumberSerde("int32"), NumberSerde("int64")) == ()
+
+
+@pytest.mark.parametrize("inner", [NumberSerde("int32"), StringSerde(), _avro("none", (None, OLD))])
+def test_a_list_keeps_its_bytes_where_its_entries_do(inner: Serde) -> None:
+    assert keeps_bytes(ListSerde(inner), ListSerde(inner)) is keeps_bytes(inner, inner)
+
+
+@pytest.mark.parametrize("inner", [JsonSerde(), _avro("none", (None, OLD))])
+def test_what_a_conversion_reads_alone_can_be_decoded_in_lists_too(inner: Serde) -> None:
+    for serde in (inner, ListSerde(inner)):
+        reading = resolving(serde, serde)
+        assert repr(reading) != repr(serde) == repr(decoding(reading)), "how it reads is no part of what is equal"
 
 
 def test_only_a_header_frame_needs_headers() -> None:

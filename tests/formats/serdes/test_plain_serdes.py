@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from formats.errors import EntryError, InvalidEntryError, TruncatedEntryError
 from formats.serde import BYTES, Serde
 from formats.serdes.boolean import BooleanSerde
+from formats.serdes.compiling import compile_serdes
 from formats.serdes.list_serde import ListSerde
 from formats.serdes.numeric import NumberSerde
 from formats.serdes.text import StringSerde
@@ -187,6 +188,7 @@ TEXTS, NUMBERS = ListSerde(StringSerde()), ListSerde(NumberSerde("int32"))
         (TEXTS, "010000000000", "1 bytes follow"),
         (NUMBERS, "0000000001000000050000000100000001", "not among its entries"),
         (NUMBERS, "00000000020000000100000000000000020000", "not in order"),
+        (NUMBERS, "000000000200000000000000000000000200000005", "not in order"),
     ],
 )
 def test_a_damaged_list_is_a_reject(serde: ListSerde, payload: str, reason: str) -> None:
@@ -201,3 +203,4 @@ def test_what_a_float_cannot_keep_is_a_reject() -> None:
             serde.encode(value)
     with pytest.raises(InvalidEntryError, match="signalling NaN"):
         serde.decode(bytes.fromhex("7f800001"))
+    assert compile_serdes(serde, NumberSerde("float", "little")) is None, "a program would keep it"
