@@ -5,13 +5,13 @@ from __future__ import annotations
 from codecs import getincrementaldecoder
 from collections.abc import Sequence
 
+from migrate.model.units import UNPRINTABLE
 from migrate.model.values import Value
 
 LONGEST = 256
 """Bytes shown of one key or value."""
 DOTS = "..."
 """For what is left out of a key or value."""
-UNPRINTABLE = "\N{MIDDLE DOT}"
 
 
 def shown(data: bytes, start: int = 0) -> Shown:

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from itertools import islice
 
 _UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
+UNPRINTABLE = "\N{MIDDLE DOT}"
+"""For a character of a key or value that is not printable, and for a byte that is no text."""
 _JOINERS = "\u200c\u200d"
 """Zero-width joiners, which are part of the text in Persian or Hindi."""
 

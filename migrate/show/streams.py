@@ -10,11 +10,10 @@ from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from migrate.model.units import visible
+from migrate.model.units import UNPRINTABLE, visible
 
 _ESCAPED = "stateferry.escaped"
 """The error handler of the standard streams."""
-_UNPRINTABLE = "\N{MIDDLE DOT}"
 
 
 def prepare_streams() -> None:
@@ -38,7 +37,7 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
     """As "backslashreplace", but the sign for what is not printable stays one that is no escaped byte."""
     assert isinstance(error, UnicodeEncodeError)
     character = error.object[error.start]
-    text = "." if character == _UNPRINTABLE else character.encode("ascii", "backslashreplace").decode("ascii")
+    text = "." if character == UNPRINTABLE else character.encode("ascii", "backslashreplace").decode("ascii")
     return text, error.start + 1
 
 

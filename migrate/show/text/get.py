@@ -11,8 +11,8 @@ from os.path import commonprefix
 from typing import Any
 
 from formats.serdes.json_text import dump_json
-from migrate.model.preview import LONGEST, UNPRINTABLE, Shown, shown
-from migrate.model.units import moment, plural, size
+from migrate.model.preview import LONGEST, Shown, shown
+from migrate.model.units import UNPRINTABLE, moment, plural, size
 from migrate.queries.side_by_side.record import DEPTH, field_path
 from migrate.queries.side_by_side.report import GetReport, RecordReport, SideBySide
 from migrate.show.output import Output
