@@ -1,4 +1,4 @@
-"""Executors: where the driver runs tasks, on Spark or in this process."""
+"""Executors: where the driver runs tasks, on Spark, in this process or in several of this machine."""
 
 from __future__ import annotations
 
