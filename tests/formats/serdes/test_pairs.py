@@ -18,6 +18,7 @@ from formats.serdes.conversions import (
     decoding,
     is_order_preserving,
     keeps_bytes,
+    names_refused,
     needs_headers,
     payload_problem,
     payload_risks,
@@ -139,6 +140,8 @@ def test_what_can_be_written_in_two_ways_has_no_order(type_: object, expected: b
     [
         (JsonSerde(), NumberSerde("int64")),
         (NumberSerde("double"), NumberSerde("int64")),
+        (NumberSerde("float"), NumberSerde("int64")),
+        (NumberSerde("double"), NumberSerde("float")),
         (StringSerde(), JsonSerde()),
         (JsonSerde(), _avro("none", (None, OLD))),
         (BYTES, StringSerde()),
@@ -181,6 +184,18 @@ def test_what_only_some_payloads_hold_is_a_risk() -> None:
     assert risk.startswith("schema 1: ")
     assert payload_risks(NumberSerde("int64"), NumberSerde("int32")) == ("numbers of more than 32 bits",)
     assert payload_risks(NumberSerde("int32"), NumberSerde("int64")) == ()
+    assert payload_risks(NumberSerde("int32"), NumberSerde("float")) == ("numbers that a float cannot hold exactly",)
+    assert payload_risks(NumberSerde("int16"), NumberSerde("float")) == ()
+
+
+def test_what_holds_of_entries_holds_of_lists() -> None:
+    old, other, odd = (ListSerde(_avro("confluent", (1, schema))) for schema in (OLD, OTHER, record(("a-b", "int"))))
+    new = ListSerde(_avro("confluent", (7, NEW)))
+    assert payload_problem(old, new) is None
+    problem = payload_problem(other, new)
+    assert problem is not None and "schema 1 cannot be read as the new one: " in problem
+    assert payload_risks(ListSerde(NumberSerde("int64")), ListSerde(NumberSerde("int32"))) != ()
+    assert names_refused(odd) == ("a-b",)
 
 
 @pytest.mark.parametrize("inner", [NumberSerde("int32"), StringSerde(), _avro("none", (None, OLD))])

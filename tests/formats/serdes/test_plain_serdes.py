@@ -204,3 +204,9 @@ def test_what_a_float_cannot_keep_is_a_reject() -> None:
     with pytest.raises(InvalidEntryError, match="signalling NaN"):
         serde.decode(bytes.fromhex("7f800001"))
     assert compile_serdes(serde, NumberSerde("float", "little")) is None, "a program would keep it"
+
+
+def test_a_tuple_is_written_as_a_list() -> None:
+    assert NUMBERS.encode((1, None)) == NUMBERS.encode([1, None])
+    with pytest.raises(InvalidEntryError, match="expected a list, got str"):
+        TEXTS.encode("ab")
