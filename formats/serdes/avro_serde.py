@@ -84,7 +84,7 @@ class AvroSerde:
         schema_id, schema = self.written
         is_written = isinstance(payload, Resolved) and payload.schema == schema
         data = payload.data if is_written else write(payload, schema)
-        return data if self.frame == "header" else pack_frame(self.frame, schema_id) + data
+        return pack_frame(self.frame, schema_id) + data
 
     def with_headers(self, headers: Headers | None) -> Headers:
         """The headers of a record whose payload this serde wrote."""
