@@ -66,7 +66,8 @@ class Context:
         self._is_stale = stale
         self.metrics = Metrics()
         self.cursors = Cursors()
-        self.pool = ThreadPoolExecutor(limits.scans, thread_name_prefix="stateferry-scan")
+        threads = 2 * limits.scans  # half of them for what scans must not hold up: stores that are opened or looked at
+        self.pool = ThreadPoolExecutor(threads, thread_name_prefix="stateferry-scan")
         self.me = None if router is None else router.me
         self.memory = Memory(limits.held_bytes)
         self.large = LargeReads(limits, self.memory)

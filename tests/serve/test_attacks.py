@@ -157,10 +157,13 @@ def _sizes(folder: Path, sizes: list[int]) -> Path:
 
 
 @contextmanager
-def _waiting(folder: Path, sizes: list[int], limits: Limits) -> Iterator[tuple[Asked, _Waiting]]:
+def _waiting(
+    folder: Path, sizes: list[int], limits: Limits, *, refresh: float = 0.5
+) -> Iterator[tuple[Asked, _Waiting]]:
     serde = _Waiting()
-    definition = StoreDefinition(KEY_VALUE, StringSerde(), serde)
-    with serving(QueryableStores.of_directory(_sizes(folder, sizes), {"orders": definition}), limits=limits) as asked:
+    definitions = {"orders": StoreDefinition(KEY_VALUE, StringSerde(), serde)}
+    stores = QueryableStores.of_directory(_sizes(folder, sizes), definitions, refresh=refresh)
+    with serving(stores, limits=limits) as asked:
         _Waiting.may_read.clear()
         _Waiting.threads.clear()
         try:
@@ -190,6 +193,19 @@ def test_a_large_value_holds_nobody_up(tmp_path: Path) -> None:
         assert serde.threads[300_000] == "stateferry-large_0"
         assert serde.threads[7] != serde.threads[300_000]
     assert serde.threads.keys() == {7, 300_000}
+
+
+def test_as_many_scans_as_there_may_be_hold_nobody_up(tmp_path: Path) -> None:
+    """Nor a query that is due to look at the store's files, which a thread does."""
+    with _waiting(tmp_path, [7, 300_000], Limits(scans=2), refresh=0.0) as (asked, _), ThreadPoolExecutor(2) as pool:
+        scans = [pool.submit(asked.get, "/stores/orders/range") for _ in range(2)]
+        _await(lambda: asked.metric("scans") == 2)
+        answer = asked.client.get(f"{asked.url}/stores/orders/keys/v7", timeout=30.0)
+        assert answer.json()["value"] == "x" * 7
+        assert asked.found("/stores/orders")["partitions"]
+        assert not any(each.done() for each in scans)
+        _Waiting.may_read.set()
+        assert [each.result().status_code for each in scans] == [200, 200]
 
 
 def test_more_requests_than_can_be_answered_are_to_come_again(tmp_path: Path) -> None:
