@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -125,25 +126,32 @@ class _SmallEntries:
         return self.entries.estimated_records
 
 
-class _SmallPartition:
-    """A store partition as it is read on the event loop, which one large value would hold up."""
+def _with_small(opened: Opened, most: int) -> Opened:
+    """As it is read on the event loop, which one large value would hold up."""
+    segments = tuple(replace(each, entries=_SmallEntries(each.entries, most)) for each in opened.segments)
+    return replace(opened, segments=segments)
 
-    def __init__(self, partition: Partition, most: int) -> None:
+
+class SeenPartition:
+    """A store partition that is read in another way than it is stored."""
+
+    def __init__(self, partition: Partition, see: Callable[[Opened], Opened]) -> None:
         self.id, self.number, self.check = partition.id, partition.number, partition.check
-        self._partition, self._most = partition, most
-        self._made: tuple[Opened, Opened] | None = None
+        self._partition, self._see = partition, see
+        self._seen: tuple[Opened, Opened] | None = None
 
     def opened(self) -> Opened:
-        return self._small(self._partition.opened())
+        """As it is now. Raises the errors of `Partition.opened`."""
+        return self._seen_as(self._partition.opened())
 
     def recent(self) -> Opened:
-        return self._small(self._partition.recent())
+        """As it was a moment ago. Raises the errors of `Partition.recent`."""
+        return self._seen_as(self._partition.recent())
 
-    def _small(self, opened: Opened) -> Opened:
-        if self._made is None or self._made[0] is not opened:
-            segments = tuple(replace(each, entries=_SmallEntries(each.entries, self._most)) for each in opened.segments)
-            self._made = opened, replace(opened, segments=segments)
-        return self._made[1]
+    def _seen_as(self, opened: Opened) -> Opened:
+        if self._seen is None or self._seen[0] is not opened:
+            self._seen = opened, self._see(opened)
+        return self._seen[1]
 
 
 @dataclass
@@ -171,7 +179,7 @@ class Handle:
         """The store as it is now, opened. Slow: of a thread."""
         definition = self.stores.definition(self.name)
         found = sorted(self.stores.partitions(self.name), key=lambda each: (each.number or 0, each.id))
-        small = [_SmallPartition(each, self.large.size) for each in found]
+        small = [SeenPartition(each, partial(_with_small, most=self.large.size)) for each in found]
         return replace(self._viewed(definition, found), small=self._viewed(definition, small))
 
     def _viewed(self, definition: StoreDefinition, found: Sequence[Partition]) -> Resolved:

@@ -15,13 +15,13 @@ from formats import Format
 from formats.serde import BYTES
 from formats.serdes.json_text import load_json, with_texts
 from migrate.queries.json_values import as_json, json_bytes
-from migrate.queries.open.partition import Opened, Partition
+from migrate.queries.open.partition import Opened
 from migrate.queries.routing.hosts import HostInfo
 from migrate.queries.views.composite import decoded
 from migrate.serve.answers.keys import encoding_of, read_key
 from migrate.serve.context import Context, Placed
 from migrate.serve.forwarding import PAGE
-from migrate.serve.handles import Resolved
+from migrate.serve.handles import Resolved, SeenPartition
 from migrate.serve.records import check_kind, records_in, type_of
 from migrate.serve.web.wire import Answer, Header, Request, flag, whole_number
 
@@ -51,31 +51,8 @@ async def page(context: Context, request: Request) -> Answer:
     return found if isinstance(found, Answer) else await asked.of_host(found, handle.generation)
 
 
-@dataclass(frozen=True, slots=True)
-class _Serialized:
-    """A store partition whose keys are read as they are stored: a page goes on behind one, however it was spelled."""
-
-    partition: Partition
-
-    @property
-    def id(self) -> str:
-        return self.partition.id
-
-    @property
-    def number(self) -> int | None:
-        return self.partition.number
-
-    def opened(self) -> Opened:
-        return _with_bytes(self.partition.opened())
-
-    def recent(self) -> Opened:
-        return _with_bytes(self.partition.recent())
-
-    def check(self) -> None:
-        self.partition.check()
-
-
 def _with_bytes(opened: Opened) -> Opened:
+    """With keys as they are stored: a page goes on behind one, however it was spelled."""
     return replace(opened, format=replace(opened.format, key_serde=BYTES))
 
 
@@ -133,7 +110,7 @@ class _Page:
             after = base64.b64decode(place.after) if place.after is not None and number == place.number else None
             if after is not None:
                 low, high = (low, after) if is_reverse else (after, high)
-            view = type_of(known).view(resolved.name, [_Serialized(partition)], resolved.definition)
+            view = type_of(known).view(resolved.name, [SeenPartition(partition, _with_bytes)], resolved.definition)
             for key, record in records_in(known, view, low, high, is_reverse=is_reverse):
                 if key != after:
                     yield number, key, record | {"key": as_json(decoded(known.key_serde, key, key))}
