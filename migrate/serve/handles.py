@@ -191,12 +191,10 @@ class Handle:
 
     async def _open(self) -> Resolved:
         """The store as it is now, opened once for all who ask meanwhile."""
-        if self._resolved is None:
-            if self._opening is None:
-                self._opening = asyncio.get_running_loop().run_in_executor(self.pool, self.resolve)
-                self._opening.add_done_callback(self._opened)
-            return await asyncio.shield(self._opening)
-        return self._resolved
+        if self._opening is None:
+            self._opening = asyncio.get_running_loop().run_in_executor(self.pool, self.resolve)
+            self._opening.add_done_callback(self._opened)
+        return await asyncio.shield(self._opening)
 
     def _opened(self, opening: asyncio.Future[Resolved]) -> None:
         self._opening = None
@@ -218,9 +216,10 @@ class Handle:
             try:
                 resolved = self._resolved or await self._open()
                 try:
+                    seen = resolved.small if is_quick and resolved.small is not None else resolved
                     if is_quick and not self._is_due(resolved):
-                        return read(resolved.small or resolved)
-                    return await loop.run_in_executor(self.pool, read, (is_quick and resolved.small) or resolved)
+                        return read(seen)
+                    return await loop.run_in_executor(self.pool, read, seen)
                 except _LargeValue as value:
                     return await self.large.read(value.size, lambda of=resolved: read(of))  # type: ignore[misc]
                 except (StateStoreMigratedError, StoreClosedError):
