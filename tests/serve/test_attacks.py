@@ -252,6 +252,13 @@ def test_answers_that_nobody_reads_are_held_up_to_a_limit(pages: Path) -> None:
         assert len(asked.found(_PAGE)["records"]) == 100
 
 
+def test_the_lines_of_a_scan_are_held_until_they_are_sent(pages: Path) -> None:
+    with serving(orders_of(pages)) as asked:
+        with _stopped(asked, "/stores/orders/all"):
+            _await(lambda: asked.metric("held_bytes") > 250_000)
+        _await(lambda: asked.metric("held_bytes") == 0)
+
+
 def test_a_client_that_reads_slowly_has_so_long_for_all_of_an_answer(pages: Path) -> None:
     """It takes a little each time, so that it never stops for long."""
     with serving(orders_of(pages), limits=Limits(answer_seconds=1.0)) as asked, _stopped(asked, _PAGE) as client:
@@ -271,9 +278,10 @@ def test_a_client_that_reads_slowly_has_so_long_for_all_of_an_answer(pages: Path
         assert asked.found("/health") == {"status": "ok"}
 
 
-def test_an_answer_that_takes_too_long_to_make_is_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", ["keys/v300000", "range"])
+def test_an_answer_that_takes_too_long_to_make_is_none(tmp_path: Path, path: str) -> None:
     with _waiting(tmp_path, [300_000], Limits(answer_seconds=0.2)) as (asked, _):
-        assert "takes longer than 0.2 s" in asked.problem("/stores/orders/keys/v300000", 503)
+        assert "takes longer than 0.2 s" in asked.problem(f"/stores/orders/{path}", 503)
         assert asked.metric("held_bytes") == 0
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from migrate.queries.open.partition import Partition
+from migrate.queries.open.pinned import PinnedPartition
 from migrate.queries.stores import QueryableStores
 from migrate.stores.exchange import exchange
 from tests.serve.services import ORDERS, Asked, make_orders, orders_of, serving, text_definition
@@ -167,3 +168,25 @@ def test_others_are_answered_while_a_store_is_opened_again(folder: Path) -> None
             assert stores.opening == opened + 1
             stores.may_open.clear()
         stores.may_open.set()
+
+
+def test_others_are_answered_while_the_files_of_a_store_are_looked_at(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_looked_at, may_look, look = threading.Event(), threading.Event(), PinnedPartition._look
+
+    def slowly(partition: PinnedPartition) -> None:
+        is_looked_at.set()
+        assert may_look.wait(60)
+        look(partition)
+
+    with serving(orders_of(folder / "app", refresh=0.0)) as asked, ThreadPoolExecutor(1) as pool:
+        monkeypatch.setattr(PinnedPartition, "_look", slowly)
+        try:
+            begun = pool.submit(asked.get, KEY)
+            assert is_looked_at.wait(60)
+            assert asked.client.get(f"{asked.url}/health", timeout=30.0).json() == {"status": "ok"}
+            assert not begun.done()
+        finally:
+            may_look.set()
+        assert begun.result().json()["value"] == "value 7"

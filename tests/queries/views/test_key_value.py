@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -61,6 +62,26 @@ def test_partitions_follow_each_other_in_either_direction(tmp_path: Path) -> Non
     assert view.approximate_num_entries() == 4
     alone = opened.store(NAME, Types.key_value(), partition=2)
     assert (alone.get(b"b"), found(alone.all())) == (None, [(b"a", b"2"), (b"c", b"2")])
+
+
+class _Counting(StringSerde):
+    read: ClassVar[list[int]] = []
+
+    def decode(self, payload: bytes) -> str:
+        self.read.append(len(payload))
+        return super().decode(payload)
+
+
+def test_few_large_records_are_held_at_a_time(tmp_path: Path) -> None:
+    """Of 300 kB each, of which one pull has one; each as it is asked for, up to the next."""
+    app = key_value(tmp_path, {b"k%02d" % number: b"x" * 300_000 for number in range(40)})
+    view = stores(app, KEY_VALUE, value=_Counting()).store(NAME, Types.key_value())
+    for ask in (view.all, view.reverse_all):
+        _Counting.read.clear()
+        with ask() as every:
+            for taken, _ in enumerate(every, 1):
+                assert len(_Counting.read) <= taken + 2
+        assert len(_Counting.read) == 40
 
 
 def test_an_empty_store_has_nothing(tmp_path: Path) -> None:
