@@ -1,13 +1,15 @@
 """Keys and values as JSON, and keys from the text of a path.
 
-| serde            | in JSON                                            | in a path                        |
-|------------------|----------------------------------------------------|----------------------------------|
-| `bytes`          | base64, with padding                               | base64 or base64url              |
-| `string`, `uuid` | text                                               | the same text, percent-encoded   |
-| `int32`, `int64` | a number with all of its digits                    | its digits                       |
-| `double`         | a number; `"NaN"`, `"Infinity"` or `"-Infinity"`   | the same                         |
-| `json`           | the value itself, numbers as they are stored       | its JSON text, percent-encoded   |
-| `avro`           | objects, enums as symbols, bytes as base64         | JSON text, of keys without bytes |
+| serde             | in JSON                                           | in a path                                  |
+|-------------------|---------------------------------------------------|--------------------------------------------|
+| `bytes`           | base64, with padding                              | base64 or base64url                        |
+| `string`, `uuid`  | text                                              | the same text, percent-encoded             |
+| `int16` to `int64` | a number with all of its digits                  | its digits                                 |
+| `float`, `double` | a number; `"NaN"`, `"Infinity"` or `"-Infinity"`  | the same                                   |
+| `boolean`         | `true` or `false`                                 | the same                                   |
+| `list`            | a list of what its inner serde reads              | JSON text, of lists without bytes or UUIDs |
+| `json`            | the value itself, numbers as they are stored      | its JSON text, percent-encoded             |
+| `avro`            | objects, enums as symbols, bytes as base64        | JSON text, of keys without bytes           |
 
 Of Avro, a logical type is what lies beneath it: a date is a number of days, a decimal the base64 of its bytes. Where
 only the name tells a union's branch, its value is `{name: value}`.

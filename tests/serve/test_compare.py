@@ -24,6 +24,7 @@ from migrate.serve.docs.openapi import openapi
 from migrate.serve.web.limits import Limits
 from tests.serve.services import Asked, make_orders, orders_of, serving
 from tests.shared.totals import totals_records, totals_spec
+from tests.support import KEY_VALUE, TIMESTAMPED, make_spec
 
 
 @pytest.fixture
@@ -114,6 +115,28 @@ def test_the_pages_that_follow_have_each_record_once(spec: Spec, asked: Asked, s
 def test_a_place_that_is_none_is_refused(asked: Asked) -> None:
     for at in ("0_7/orders:00", "0_0/orders:0", "x"):
         assert asked.get(f"/compare?from=here&at={quote(at)}").status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("serde", "hint"),
+    [
+        ({"serde": "boolean"}, "true or false"),
+        ({"serde": "float"}, "a number"),
+        ({"serde": "string"}, "text"),
+        ({"serde": "list", "inner": "int16"}, "JSON"),
+    ],
+)
+def test_the_form_says_what_a_key_is(tmp_path: Path, serde: dict[str, str], hint: str) -> None:
+    spec = make_spec(
+        tmp_path,
+        make_orders(tmp_path / "app", 1),
+        source_format=KEY_VALUE,
+        target_format=TIMESTAMPED,
+        source={"store": "orders"},
+        conversion={"key": {"from": serde, "to": serde}},
+    )
+    with serving(QueryableStores.of_migration(spec), sides=SideBySideStores(spec)) as asked:
+        assert f'placeholder="{hint}"' in asked.get("/compare").text
 
 
 def test_the_first_page_leads_to_the_records(asked: Asked) -> None:

@@ -15,7 +15,9 @@ from formats.avro.schema import AvroSchema
 from formats.errors import EntryError
 from formats.serde import BYTES, Serde
 from formats.serdes.avro_serde import AvroSerde
+from formats.serdes.boolean import BooleanSerde
 from formats.serdes.json_text import JsonSerde
+from formats.serdes.list_serde import ListSerde
 from formats.serdes.numeric import NumberSerde
 from formats.serdes.text import StringSerde
 from formats.serdes.uuid_text import UuidSerde
@@ -75,6 +77,11 @@ def test_a_path_holds_any_text(key: str) -> None:
     [
         (NumberSerde("int64"), "-9223372036854775808", -(1 << 63)),
         (NumberSerde("int32", "little"), "7", 7),
+        (NumberSerde("int16"), "-32768", -32768),
+        (NumberSerde("float"), "1.5", 1.5),
+        (BooleanSerde(), "true", True),
+        (ListSerde(StringSerde()), '["a",null]', ["a", None]),
+        (StringSerde(), "a b", "a b"),
         (UuidSerde(), "0123ABCD-0000-0000-0000-000000000000", UUID("0123abcd-0000-0000-0000-000000000000")),
         (JsonSerde(), '{"a":[1,"é"]}', {"a": [1, "é"]}),
         (_avro('{"type": "record", "name": "K", "fields": [{"name": "id", "type": "long"}]}'), '{"id":7}', {"id": 7}),

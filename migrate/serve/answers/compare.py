@@ -25,7 +25,13 @@ _ROWS = 25
 """Records of a page that begins at a key."""
 _POLICY = b"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 _HEADERS = ((b"content-security-policy", _POLICY), (b"cache-control", b"no-store"))
-_HINTS = {"bytes": "text, or 0x and hex digits", "json": "JSON", "avro": "JSON", "string": "text", "uuid": "a UUID"}
+_HINTS = {
+    "bytes": "text, or 0x and hex digits",
+    **dict.fromkeys(("json", "avro", "list"), "JSON"),
+    "boolean": "true or false",
+    "string": "text",
+    "uuid": "a UUID",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,10 @@ from migrate.model.packages import VERSION
 from migrate.queries.json_values import ENCODINGS
 from migrate.queries.side_by_side.report import Verdict
 
-_KEY = "The key: text for string and uuid, digits for numbers, JSON text for json and avro, base64url for bytes."
+_KEY = (
+    "The key: text for string and uuid, digits for numbers, true or false for boolean, "
+    "JSON text for json, avro and list, base64url for bytes."
+)
 _PARAMETERS: dict[str, tuple[str, dict[str, Any], str]] = {
     "store": ("path", {"type": "string"}, "The store's name."),
     "key": ("path", {"type": "string"}, _KEY),
