@@ -9,7 +9,18 @@ from pathlib import Path
 import pytest
 from rocksdict import Options, Rdict
 
-from migrate import DualReadStore, doctor, init_spec, inspect, migrate_store, open_store, plan, run
+from migrate import (
+    DualReadStore,
+    QueryableStores,
+    StoreDefinition,
+    doctor,
+    init_spec,
+    inspect,
+    migrate_store,
+    open_store,
+    plan,
+    run,
+)
 from migrate.errors import ExitCode, MigrationError, RefusedError
 from migrate.queries.side_by_side.stores import SideBySideStores
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, Database
@@ -47,6 +58,13 @@ def _taken_over(folder: Path) -> Path:
     """RocksDB has opened it, and has put files of its own beside the tables."""
     directory = _leveldb(folder)
     Rdict(str(directory), Options(raw_mode=True)).close()
+    return directory
+
+
+def _taken_over(folder: Path) -> Path:
+    """RocksDB opened it once, and has the files of LevelDB still."""
+    directory = _leveldb(folder)
+    (directory / "IDENTITY").write_text("made-by-rocksdb")
     return directory
 
 
@@ -99,6 +117,7 @@ KINDS = {
     "leveldb-log": (_only_a_log, "is a LevelDB database", "with LevelDB into a new RocksDB directory"),
     "leveldb-sst": (_before_1_14, "is a LevelDB database", "with LevelDB into a new RocksDB directory"),
     "leveldb-taken-over": (_taken_over, "is a LevelDB database, or has tables of one", "into a new RocksDB directory"),
+    "leveldb-taken": (_taken_over, "or has tables of one", "with LevelDB into a new RocksDB directory"),
     "backup": (_backup, "is a folder of RocksDB's backup engine, and no database", "ldb restore --db=DIRECTORY"),
     "backup-1": (_part_of_a_backup, "is in a folder of RocksDB's backup engine", "ldb restore --db=DIRECTORY"),
     "encrypted": (_encrypted, "the store is encrypted, or this is no RocksDB directory", "only its own application"),
@@ -136,6 +155,15 @@ def test_queries_name_it_too_and_are_refused(kind: str, tmp_path: Path) -> None:
         SideBySideStores(spec).get(None, "k")
     assert message in refused.value.message
     assert refused.value.exit_code == ExitCode.REFUSED
+
+
+@pytest.mark.parametrize("kind", ["leveldb", "backup", "backup-1", "encrypted", "rocksdict"])
+def test_queries_of_a_directory_name_it_too(kind: str, tmp_path: Path) -> None:
+    make, message, _ = KINDS[kind]
+    stores = QueryableStores.of_directory(make(tmp_path), {"s": StoreDefinition(RAW)})
+    with pytest.raises(RefusedError) as refused:
+        stores.partitions("s")
+    assert message in refused.value.message
 
 
 def test_a_folder_of_backups_is_named_with_the_databases_beside_it(tmp_path: Path) -> None:
