@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from migrate import Spec, cutover, plan, run
@@ -12,8 +13,9 @@ from migrate.kafka.writer import Writer
 from migrate.stores.changelog_batch import ChangelogBatch
 from tests.batch.changelog.support import NOW, TASKS
 from tests.broker.broker import Broker
+from tests.shared.registry_server import Registry, Version, serving
 from tests.shared.windowed import checkpoint
-from tests.support import TIMESTAMPED, make_families, read_family
+from tests.support import KEY_VALUE, TIMESTAMPED, make_families, make_store, read_family
 
 APP = "renamed-stores"
 NAMES = {f"KSTREAM-AGGREGATE-STATE-STORE-000000000{old}": f"STORE-000000000{old + 1}" for old in (2, 5)}
@@ -80,3 +82,42 @@ def test_several_stores_at_once_keep_their_records_under_other_names(broker: Bro
             assert f"{_topic(new)} {number} {ends.end - 2}" in lines  # a marker follows the last record
             stores = (folder / task / "rocksdb" / name for name in (old, new))
             assert len({str(read_family(store, "keyValueWithTimestamp")) for store in stores}) == 1
+
+
+def test_plan_names_the_subject_that_lacks_the_new_schema(broker: Broker, tmp_path: Path) -> None:
+    schema = json.dumps({"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]})
+    connection, app = Connection(broker.bootstrap), "renamed-subjects"
+    topic, values = f"{app}-old-changelog", {b"key": b"\0" + (1).to_bytes(4, "big") + b"\x02"}
+    with Cluster(connection) as cluster:
+        cluster.create_topic(topic, partitions=1, replication=1, settings={"cleanup.policy": "compact"})
+    with Writer(connection, topic, 0, app) as writer:
+        writer.write(ChangelogBatch(list(values), list(values.values()), [NOW]))
+        line = f"{topic} 0 {writer.finish()}"
+    make_store(tmp_path / app / "0_0/rocksdb/old", values)
+    (tmp_path / app / "0_0/.checkpoint").write_text(checkpoint(line), encoding="ascii")
+    versions = [Version(1, schema), Version(2, schema.replace("id", "number"))]
+    with serving(Registry({"elsewhere": versions})) as registry:
+        avro = {"serde": "avro", "frame": "confluent", "registry": registry.url}
+        (tmp_path / "function.py").write_text(
+            "from dataclasses import replace\n\n\n"
+            "def convert(record):\n    return replace(record, value={'number': record.value['id']})\n"
+        )
+        spec = Spec(
+            name=app,
+            work_dir=tmp_path / "work",
+            source={"format": KEY_VALUE, "path": tmp_path / app, "store": "old"},
+            target={"format": KEY_VALUE, "store": "new"},
+            changelog={"bootstrap": broker.bootstrap, "application": "stopped"},
+            conversion={
+                "function": "function:convert",
+                "value": {"from": {**avro, "ids": [1]}, "to": {**avro, "id": 2}},
+            },
+            base_dir=tmp_path,
+        )
+        planned = plan(spec)
+    assert planned.verdict.go, planned.verdict
+    (check,) = (each for each in planned.checks if each.name == "changelog.subject")
+    assert (check.outcome, check.detail) == (
+        "warning",
+        f"schema 2 is not registered under {app}-new-changelog-value",
+    )
