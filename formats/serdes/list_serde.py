@@ -59,16 +59,17 @@ class ListSerde:
 
     def decode(self, payload: bytes) -> Entries:
         """The list. Raises EntryError, with the number of the entry that is wrong."""
-        strategy = _ANY_SIZE if self.size is None else _ONE_SIZE
+        one_size = self.size
+        strategy = _ANY_SIZE if one_size is None else _ONE_SIZE
         if payload[:1] != bytes([strategy]):
-            kind = "any size" if self.size is None else "one size"
+            kind = "any size" if one_size is None else "one size"
             raise InvalidEntryError(
                 f"a list of entries of {kind} begins with {strategy:02x}, not {payload[:1].hex()!r}"
             )
         missing, count, at = self._head(payload)
         found = Entries()
         for number in range(count):
-            size = self.size
+            size = one_size
             if size is None:
                 size, at = _number(payload, at), at + 4
             if number in missing or size == -1:
@@ -98,16 +99,17 @@ class ListSerde:
         """The bytes of a list or tuple. Raises EntryError for anything else, and for what `inner` cannot write."""
         if not isinstance(payload, list | tuple):
             raise InvalidEntryError(f"expected a list, got {type(payload).__name__}")
-        out = [bytes([_ANY_SIZE if self.size is None else _ONE_SIZE])]
-        if self.size is not None:
+        is_any = self.size is None
+        out = [bytes([_ANY_SIZE if is_any else _ONE_SIZE])]
+        if not is_any:
             nulls = [number for number, each in enumerate(payload) if each is None]
             out += map(_INT.pack, (len(nulls), *nulls))
         out.append(_INT.pack(len(payload)))
         for each in payload:
             if each is not None:
                 data = self.inner.encode(each)
-                out += [data] if self.size is not None else [_INT.pack(len(data)), data]
-            elif self.size is None:
+                out += [_INT.pack(len(data)), data] if is_any else [data]
+            elif is_any:
                 out.append(_INT.pack(-1))
         return b"".join(out)
 
