@@ -101,10 +101,11 @@ def test_the_example_of_the_help_works(tmp_path: Path, capsys: pytest.CaptureFix
             for other in (b"order-001586".hex() + "?encoding=hex", "b3JkZXItMDAxNTg2?encoding=base64url"):
                 with urllib.request.urlopen(f"{url}/stores/orders/keys/{other}") as answer:
                     assert answer.status == 200
-            with pytest.raises(urllib.error.HTTPError) as refused:
-                urllib.request.urlopen(f"{url}/stores/orders/keys/order-001586")
-            said = json.load(refused.value)
-            assert "which was read as base64url" in said["detail"]
-            assert "?encoding=text" in said["next"]
+            for text, how in (("order-001586", "which was read as base64url"), ("order.001586", "not base64")):
+                with pytest.raises(urllib.error.HTTPError) as refused:
+                    urllib.request.urlopen(f"{url}/stores/orders/keys/{text}")
+                said = json.load(refused.value)
+                assert how in said["detail"]
+                assert "?encoding=text" in said["next"]
         finally:
             process.terminate()

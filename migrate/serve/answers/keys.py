@@ -19,6 +19,7 @@ from migrate.serve.web.problems import Problem
 from migrate.serve.web.wire import Answer, Header, Request, flag, whole_number
 
 _HOW = ("stale", "encoding")
+_AS_TEXT = "if it is text, ask with ?encoding=text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +52,7 @@ class _Asked:
         """That there is no record of the key."""
         serde, encoding = resolved.definition.key, self.given.get("encoding")
         what = f"the store {resolved.name!r} has no record of this key, which was read as {how_read(serde, encoding)}"
-        is_bytes = serde.name == "bytes" and encoding is None
-        return Problem(404, what, hint="if it is text, ask with ?encoding=text" if is_bytes else "")
+        return Problem(404, what, hint=_AS_TEXT if serde.name == "bytes" and encoding is None else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +167,8 @@ def read_key(definition: StoreDefinition, text: str, given: dict[str, str]) -> A
     try:
         return key_of(serde, text, encoding)
     except EntryError as error:
-        raise Problem(
-            400, shown_problem(error, text), hint=f"its serde is {serde.name}: /docs", error="EntryError"
-        ) from error
+        hint = _AS_TEXT if serde.name == "bytes" and encoding is None else f"its serde is {serde.name}: /docs"
+        raise Problem(400, shown_problem(error, text), hint=hint, error="EntryError") from error
 
 
 def encoding_of(given: dict[str, str]) -> str | None:
