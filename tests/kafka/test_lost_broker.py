@@ -66,8 +66,6 @@ def test_a_topic_that_was_removed_is_not_made_anew(own_broker: Broker) -> None:
 
 
 def test_reading_writing_and_asking_end(own_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "REQUEST_SECONDS", 1.0)
-    monkeypatch.setattr(asking, "REACH_SECONDS", 1.0)
     connection = Connection(own_broker.bootstrap, {"queue.buffering.max.messages": "100"})
     with Cluster(connection) as cluster:
         cluster.create_topic("t", partitions=1, replication=1, settings={})
@@ -77,6 +75,8 @@ def test_reading_writing_and_asking_end(own_broker: Broker, monkeypatch: pytest.
         with Writer(connection, "t", 0, "t", patience=1) as writer:
             writer.write(records(10, 20))
 
+            for name in ("REQUEST_SECONDS", "REACH_SECONDS"):
+                monkeypatch.setattr(asking, name, 1.0)
             own_broker.pause()
             with pytest.raises(BrokerError, match=r"ask for topic t.*[Tt]imed out"):
                 cluster.ends("t", [0])

@@ -261,7 +261,7 @@ def test_the_lines_of_a_scan_are_held_until_they_are_sent(pages: Path) -> None:
 
 def test_a_client_that_reads_slowly_has_so_long_for_all_of_an_answer(pages: Path) -> None:
     """It takes a little each time, so that it never stops for long."""
-    with serving(orders_of(pages), limits=Limits(answer_seconds=1.0)) as asked, _stopped(asked, _PAGE) as client:
+    with serving(orders_of(pages), limits=Limits(answer_seconds=5.0)) as asked, _stopped(asked, _PAGE) as client:
         _await(lambda: asked.metric("held_bytes") > 7_000_000)
         received = b""
         while asked.metric("held_bytes"):
