@@ -211,11 +211,11 @@ def test_a_copy_that_was_made_while_its_owner_wrote_is_the_first_cause(lost: str
         assert refused.value.hint.startswith("if it is a copy that was made while its owner wrote: copy it again")
 
 
-def test_a_few_damaged_bytes_are_not_taken_for_encryption(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("first", "length"), [(b"MAN\xc9", None), (b"\xcd\xc1\xce", 3)], ids=["a bit", "cut"])
+def test_a_few_damaged_bytes_are_not_taken_for_encryption(first: bytes, length: int | None, tmp_path: Path) -> None:
     source = make_store(tmp_path / "old", {b"k": b"v"})
-    content = bytearray((source / "CURRENT").read_bytes())
-    content[3] ^= 0x80
-    (source / "CURRENT").write_bytes(bytes(content))
+    content = first + (source / "CURRENT").read_bytes()[len(first) :]
+    (source / "CURRENT").write_bytes(content[:length])
 
     with pytest.raises(RefusedError, match="does not name a manifest"):
         run(raw_spec(tmp_path, source))
