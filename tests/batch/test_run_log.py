@@ -104,6 +104,22 @@ def test_a_short_run_logs_the_end_of_each_phase_alone(
     assert progress == [["rewrite", "100%:"], ["assemble", "100%:"], ["verify", "100%:"]]
 
 
+def test_a_long_phase_tells_its_progress_less_often(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a twentieth of its time so far."""
+    caplog.set_level(logging.INFO, LOGGER)
+    run_log = RunLog("orders")
+    run_log(Event("verify.started", {"mode": "full", "records": 1000}))
+    caplog.clear()
+    logged = []
+    for now in (1, 1000, 1040, 1060):
+        monkeypatch.setattr(log, "time", SimpleNamespace(monotonic=lambda now=now: now))
+        run_log(Event("verify.progressed", {"records": 500}))
+        logged += [now] * len(lines(caplog))
+    assert logged == [1000, 1060]
+
+
 def test_a_retry_is_a_warning(spec: Spec, caplog: pytest.LogCaptureFixture) -> None:
     run(spec)
     (warning,) = lines(caplog, logging.WARNING)
