@@ -20,6 +20,11 @@ from tests.support import KEY_VALUE, RAW, TIMESTAMPED, make_families, make_spec,
 SAME = "a long description " * 40
 
 
+@pytest.fixture(autouse=True)
+def _as_wide_as_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 def _spec(folder: Path, value: Callable[[int], bytes], **sections: object) -> Spec:
     make_store(folder / "store", {b"%05d" % number: value(number) for number in range(30)})
     return make_spec(folder, folder / "store", source_format=RAW, target_format=RAW, **sections)
