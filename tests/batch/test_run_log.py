@@ -120,6 +120,15 @@ def test_a_long_phase_tells_its_progress_less_often(
     assert logged == [1000, 1060]
 
 
+def test_a_second_verification_tells_its_end_too(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, LOGGER)
+    run_log = RunLog("orders")
+    for _ in range(2):
+        run_log(Event("verify.started", {"mode": "full", "records": 10}))
+        run_log(Event("verify.progressed", {"records": 10}))
+    assert sum("verify 100%" in line for line in lines(caplog)) == 2
+
+
 def test_a_retry_is_a_warning(spec: Spec, caplog: pytest.LogCaptureFixture) -> None:
     run(spec)
     (warning,) = lines(caplog, logging.WARNING)
