@@ -30,7 +30,7 @@ OPTIONS = [
 def test_options_are_spelled_as_on_the_command_line_and_none_accepts_a_loss() -> None:
     assert {name for _, name, variable in OPTIONS if variable is None} >= {
         *("--unverified", "--accept-rejects", "--accept-mismatch", "--discard-new-writes", "--delete-topic"),
-        *("--fence", "--yes"),
+        *("--fence", "--yes", "--moved-away", "--no-checksums", "--changelog-end"),
     }
     for verb, name, variable in OPTIONS:
         assert not (ACCEPTING.match(name) and variable)
