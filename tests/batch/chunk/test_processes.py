@@ -199,11 +199,13 @@ def test_an_interrupt_of_all_processes_lets_running_tasks_end(tmp_path: Path) ->
     """Ctrl-C on a terminal, and what a service manager sends."""
     file = migration(tmp_path, WAITS)
     with _started(file) as process:
-        for pid in (*pids(tmp_path), process.pid):
+        workers = pids(tmp_path)
+        for pid in (*workers, process.pid):
             os.kill(pid, signal.SIGINT)
             os.kill(pid, signal.SIGTERM)
         assert process.stderr is not None
         assert any("stop requested" in line for line in process.stderr)
+        assert all(map(is_alive, workers))
         (tmp_path / "go").touch()
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 5, errors
