@@ -82,10 +82,7 @@ def test_paths_are_relative_to_the_working_directory(tmp_path: Path, monkeypatch
         ({"source": {"format": KEY_VALUE}}, "'source.path' is missing"),
         ({"colour": 1}, "unknown key 'colour'"),
         ({"target": {"format": "kafka-streams.timestamped"}}, "[target] unknown format 'kafka-streams.timestamped'"),
-        (
-            {"source": {"format": "streamiz.key-value", "path": "app"}, "target": {"format": "timestamped-key-values"}},
-            "did you mean 'streamiz.timestamped-key-value'?",
-        ),
+        ({"target": {"format": "timestamped-key-values"}}, "did you mean 'kafka-streams.timestamped-key-value'?"),
         ({"run": {"time_budget": timedelta(-1)}}, "run.time_budget: a duration is a number and a unit"),
         ({"conversion": {"function": "convert"}}, "conversion.function: should be \"module:function\", is 'convert'"),
         ({"conversion": {"function": 5}}, "conversion.function: should be text, in quotes, is 5"),
