@@ -61,13 +61,6 @@ def _taken_over(folder: Path) -> Path:
     return directory
 
 
-def _taken_over(folder: Path) -> Path:
-    """RocksDB opened it once, and has the files of LevelDB still."""
-    directory = _leveldb(folder)
-    (directory / "IDENTITY").write_text("made-by-rocksdb")
-    return directory
-
-
 def _backup(folder: Path) -> Path:
     return _unpacked(folder) / "backup"
 
@@ -117,7 +110,6 @@ KINDS = {
     "leveldb-log": (_only_a_log, "is a LevelDB database", "with LevelDB into a new RocksDB directory"),
     "leveldb-sst": (_before_1_14, "is a LevelDB database", "with LevelDB into a new RocksDB directory"),
     "leveldb-taken-over": (_taken_over, "is a LevelDB database, or has tables of one", "into a new RocksDB directory"),
-    "leveldb-taken": (_taken_over, "or has tables of one", "with LevelDB into a new RocksDB directory"),
     "backup": (_backup, "is a folder of RocksDB's backup engine, and no database", "ldb restore --db=DIRECTORY"),
     "backup-1": (_part_of_a_backup, "is in a folder of RocksDB's backup engine", "ldb restore --db=DIRECTORY"),
     "encrypted": (_encrypted, "the store is encrypted, or this is no RocksDB directory", "only its own application"),
