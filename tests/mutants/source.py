@@ -46,6 +46,14 @@ SOURCE: tuple[Mutant, ...] = (
         tests=("test_every_way_in_names_it_and_leaves_it_as_it_is[leveldb-sst]",),
     ),
     Mutant(
+        name="log-of-an-earlier-opening-taken-for-the-last",
+        claim="I4",
+        definition="_is_log_elsewhere",
+        old="here < _manifest_number(directory) - 1",
+        new="here < 0",
+        tests=("test_a_log_of_an_earlier_opening_is_not_taken_for_one_elsewhere[False]",),
+    ),
+    Mutant(
         name="closed-stream-left-closed",
         claim="I8",
         definition="prepare_streams",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from configparser import ConfigParser
 from configparser import Error as ConfigParserError
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -44,9 +45,12 @@ def read_options(directory: Path) -> dict[str, FamilyOptions]:
     """
     parsed = _parse_newest(directory)
     if parsed.wal_dir and _is_log_elsewhere(directory, Path(parsed.wal_dir)):
+        is_gone = "" if Path(parsed.wal_dir).is_dir() else ", which is not there"
         raise RefusedError(
-            f"{directory} has its write-ahead log in another directory, {parsed.wal_dir}",
-            hint="open and close the store once with its owner after setting wal_dir to the directory itself",
+            f"{directory} has its write-ahead log in another directory, {parsed.wal_dir}{is_gone}",
+            hint=f"with its owner stopped, move the *.log files {'' if is_gone else 'from there '}into {directory}: "
+            "without them, what only they hold is lost; then open and close the store once with its owner, with "
+            "wal_dir set to that directory",
         )
     return {options.family: options for options in parsed.families}
 
@@ -61,11 +65,19 @@ def _is_log_elsewhere(directory: Path, named: Path) -> bool:
     """Whether the write-ahead log is in the directory that OPTIONS names.
 
     RocksDB up to 6.22 names the directory of the database itself, as it was: the files may have been copied since.
+    Each opening begins a log and a manifest, with numbers in either order: an older log is one of an earlier opening.
     """
     if named.resolve() == directory.resolve() or (named / "CURRENT").exists():
         return False
     here, there = (max(map(_number, each.glob("*.log")), default=-1) for each in (directory, named))
-    return here < 0 or there > here
+    return here < _manifest_number(directory) - 1 or there > here
+
+
+def _manifest_number(directory: Path) -> int:
+    """Of the manifest that CURRENT names; 1, the first, where that cannot be read."""
+    with suppress(OSError, ValueError):
+        return int(read_regular(directory / "CURRENT").decode().strip().removeprefix("MANIFEST-"))
+    return 1
 
 
 def _number(log: Path) -> int:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from multiprocessing.synchronize import Event as ProcessEvent
 from pathlib import Path
 
 import pytest
+from rocksdict import Options, Rdict
 
 from formats import StateRecord
 from migrate import RefusedError, Spec, VerificationError, migrate_store, run, status, verify
@@ -275,6 +278,34 @@ def test_a_write_ahead_log_elsewhere_is_refused(tmp_path: Path, *, is_left_behin
 
     with pytest.raises(RefusedError, match=r"write-ahead log in another directory, .*/elsewhere"):
         run(raw_spec(tmp_path, source))
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_log_of_an_earlier_opening_is_not_taken_for_one_elsewhere(tmp_path: Path, *, is_there: bool) -> None:
+    source, elsewhere = make_store(tmp_path / "old", numbered(50)), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    write_and_be_killed = (
+        "import os, sys; from rocksdict import Options, Rdict; options = Options(raw_mode=True); "
+        "options.set_wal_dir(sys.argv[2]); store = Rdict(sys.argv[1], options=options); store[b'in the log'] = b'1'; "
+        "store.flush_wal(True); os._exit(0)"
+    )
+    subprocess.run([sys.executable, "-c", write_and_be_killed, source, elsewhere], check=True, timeout=120)
+    assert list(source.glob("*.log"))
+    (log,) = elsewhere.glob("*.log")
+    if not is_there:
+        elsewhere = elsewhere.rename(tmp_path / "unmounted")
+
+    with pytest.raises(RefusedError, match="write-ahead log in another directory") as refused:
+        run(raw_spec(tmp_path, source))
+    assert (", which is not there" in refused.value.message) is not is_there
+    assert "move the *.log files" in (refused.value.hint or "")
+
+    shutil.move(elsewhere / log.name, source)
+    options = Options(raw_mode=True)
+    options.set_wal_dir(str(source))
+    Rdict(str(source), options=options).close()
+    run(raw_spec(tmp_path, source))
+    assert read_family(tmp_path / "new") == {**dict(numbered(50)), b"in the log": b"1"}
 
 
 @pytest.mark.parametrize("place", ["old", "moved", "gone"])
