@@ -22,7 +22,7 @@ from migrate.batch.preflight.checklist import Preflight
 from migrate.batch.preflight.doctor import not_run
 from migrate.batch.preflight.places import bytes_to_copy, space_needed
 from migrate.batch.preflight.retry import T, with_retries
-from migrate.batch.source.changelog_ends import ChangelogEnds
+from migrate.batch.source.changelog_ends import ChangelogEnds, restored_from
 from migrate.batch.source.snapshot import has_snapshot
 from migrate.batch.source.source import target_system
 from migrate.batch.status.current import status_of
@@ -51,6 +51,7 @@ from migrate.stores.files import existing_parent
 
 SAMPLE = 10_000
 _NEEDED_TO_READ = ("source.found", "source.files", "source.comparator", "source.tables", "source.format")
+_NO_CHANGELOG = "the files name no changelog: is logging disabled? where there is one"
 
 
 @system_errors_explained()
@@ -200,7 +201,10 @@ class _DryRun:
             return "the changelog would no longer match the store: a restore would bring the old records back"
         note = changelog_note(spec, conversion)
         if spec.changelog is None and conversion.source.has_changelog and self._names_no_changelog():
-            return f"the files name no changelog: is logging disabled? where there is one, {note}"
+            source = self._preflight.source
+            inputs = next(filter(None, (restored_from(source, each) for each in source.partitions)), None)
+            known = f"{inputs}; where a table is restored from it" if inputs else _NO_CHANGELOG
+            return f"{known}, {note}"
         return note
 
     def _names_no_changelog(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from typing import Final, Literal
 
@@ -47,13 +48,17 @@ MEANINGS: dict[str, str] = {
 }
 
 
+class StaleChangelogError(RefusedError):
+    """The changelog would no longer fit the new store, and the spec does not allow that."""
+
+
 _SHOWN = 5
 _MIGRATE_IT = 'migrate it with the store: a section [changelog] with bootstrap = "host:port" (docs/changelogs.md); or '
 
 
-def allowing(name: str) -> str:
-    """The spec's line that allows `name`, for hints."""
-    return f'[conversion] allow = ["{name}"]'
+def allowing(*names: str) -> str:
+    """The spec's line that allows `names`, for hints."""
+    return f"[conversion] allow = {json.dumps(names)}"
 
 
 def possible_targets(source: Format, wanted: Format) -> tuple[str, ...]:
@@ -74,7 +79,7 @@ def check_allowed(conversion: Conversion, allow: Collection[str]) -> None:
         if name in allow:
             continue
         if name == CHANGELOG:
-            raise RefusedError(
+            raise StaleChangelogError(
                 "the changelog topic would still hold records of the old form: the next rebalance or restore would put "
                 "them back into the new store, and the application would misread them",
                 hint=f"{_MIGRATE_IT if conversion.source.has_changelog else ''}{allowing(name)}, if you rewrite that "

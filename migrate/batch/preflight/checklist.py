@@ -47,7 +47,7 @@ from migrate.errors import DamagedLedgerError, MigrationError, RefusedError, Sto
 from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.reports import Doubt
 from migrate.model.units import plural
-from migrate.spec.allowed import CHANGELOG, KEY_CHANGE, allowing
+from migrate.spec.allowed import KEY_CHANGE, StaleChangelogError, allowing
 from migrate.spec.function.names import name_warnings
 from migrate.stores.rocksdb.options_file import (
     NEWEST_FORMAT_VERSION,
@@ -310,9 +310,8 @@ class Preflight:
     def _allowed(self) -> None:
         try:
             check_conversion(self._spec, self._context.conversion, self._context.ref)
-        except RefusedError:
-            if self._spec.changelog is None and CHANGELOG not in self._spec.conversion.allow:
-                self._check_own_changelogs()
+        except StaleChangelogError:
+            self._check_own_changelogs()
             raise
 
     def _check_own_changelogs(self) -> None:

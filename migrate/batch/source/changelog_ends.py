@@ -14,13 +14,15 @@ from migrate.batch.source.source import Source
 from migrate.errors import RefusedError, SpecError
 from migrate.model.reports import Doubt
 from migrate.model.store_partition import StorePartition
-from migrate.spec.allowed import UNCLEAN_SOURCE, allowing
+from migrate.spec.allowed import CHANGELOG, UNCLEAN_SOURCE, allowing
 
 ChangelogEnds = Mapping[str, int]
 """Positions by `<topic>-<partition>`."""
 _END = re.compile(r"(?P<name>.+-\d+)=(?P<position>\d+)")
 _MOST_SHOWN = 4
 _ACCEPT = f"or, if nothing will be replayed, accept that: {allowing(UNCLEAN_SOURCE)}"
+_LEAVE_IT = allowing(CHANGELOG, UNCLEAN_SOURCE)
+"""What goes on where a topic is left as it is, and nothing tells where it ends."""
 _CONFIRM = (
     'a section [changelog] with bootstrap = "host:port" lets us ask the broker; or ask it yourself while the '
     "application is stopped (docs/operations.md has the command), and confirm each: --changelog-end "
@@ -29,7 +31,9 @@ _CONFIRM = (
 _INPUT_TOPIC = (
     "a table that is restored from its input topic (topology.optimization) shares it with others, and it is not "
     "rewritten: let the old application keep the table in a changelog of its own (topology.optimization = none), start "
-    f"and stop it once, and migrate that; {_ACCEPT}"
+    "and stop it once, and migrate that; or accept that the application replays that topic, as it is, into the new "
+    "store (what is after the position when it starts, all of it in a restore): "
+    f"{_LEAVE_IT}"
 )
 
 

@@ -49,12 +49,19 @@ def test_a_store_with_a_checkpoint_has_one(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("allow", [(), ("changelog",)])
+@pytest.mark.parametrize("allow", [(), ("changelog",), ("unclean-source",)])
 def test_an_input_topic_that_serves_as_the_changelog_is_named(tmp_path: Path, allow: Sequence[str]) -> None:
     verdict = plan(_spec(tmp_path, "users 0 19", changes=True, allow=allow)).verdict
     assert verdict.exit_code == 6
     assert "files name position 19 of the topic users, which is no changelog of the application" in verdict.sentence
     assert "topology.optimization = none" in verdict.next_step
+    assert verdict.next_step.endswith('in a restore): [conversion] allow = ["changelog", "unclean-source"]')
+
+
+def test_what_the_refusal_of_an_input_topic_names_makes_it_go_on(tmp_path: Path) -> None:
+    report = plan(_spec(tmp_path, "users 0 19", changes=True, allow=("changelog", "unclean-source")))
+    assert report.verdict.go
+    assert report.changelog.startswith("its task's files name position 19 of the topic users, which is no changelog")
 
 
 class _WithoutTopics(Cluster):
