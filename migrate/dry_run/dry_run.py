@@ -197,9 +197,9 @@ class _DryRun:
     def _changelog(self) -> str:
         spec, conversion = self._spec, self._context.conversion
         is_left = conversion.changes_changelog and way_of(spec, conversion) == "none"
-        if is_left and CHANGELOG not in spec.conversion.allow:
-            return "the changelog would no longer match the store: a restore would bring the old records back"
         note = changelog_note(spec, conversion)
+        if is_left and CHANGELOG not in spec.conversion.allow:
+            note = "the changelog would no longer match the store: a restore would bring the old records back"
         if spec.changelog is None and conversion.source.has_changelog and self._names_no_changelog():
             source = self._preflight.source
             inputs = next(filter(None, (restored_from(source, each) for each in source.partitions)), None)

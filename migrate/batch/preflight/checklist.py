@@ -37,7 +37,7 @@ from migrate.batch.preflight.places import (
 )
 from migrate.batch.preflight.retry import with_retries
 from migrate.batch.run_lock import another_run, is_run_at_work
-from migrate.batch.source.changelog_ends import check_has_own_changelog
+from migrate.batch.source.changelog_ends import check_has_own_changelog, way_without_changelog
 from migrate.batch.source.reading import read_store
 from migrate.batch.source.snapshot import has_snapshot, is_snapshot_current, open_source
 from migrate.batch.source.source import Source, find_source
@@ -310,17 +310,22 @@ class Preflight:
     def _allowed(self) -> None:
         try:
             check_conversion(self._spec, self._context.conversion, self._context.ref)
-        except StaleChangelogError:
-            self._check_own_changelogs()
+        except StaleChangelogError as error:
+            self._check_own_changelogs(error)
             raise
 
-    def _check_own_changelogs(self) -> None:
-        """Raises RefusedError for a store that has none, for which advice to migrate it would lead nowhere."""
+    def _check_own_changelogs(self, error: StaleChangelogError) -> None:
+        """Raises RefusedError for a store that has none, for which advice to migrate it would lead nowhere.
+
+        Where the files do not tell whether it has one, the `error` says what to do without.
+        """
         try:
             source = self.source
         except (MigrationError, OSError):
             return  # a check reports the error
         check_has_own_changelog(source)
+        if self._context.conversion.source.has_changelog:
+            error.hint += way_without_changelog(source)
 
     def _verified(self) -> str:
         has_begun = self.stored is not None

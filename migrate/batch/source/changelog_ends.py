@@ -102,6 +102,17 @@ def check_has_own_changelog(source: Source) -> None:
             raise RefusedError(f"{partition.id} has no position in a changelog: {found}", hint=_INPUT_TOPIC)
 
 
+def way_without_changelog(source: Source) -> str:
+    """What to do where logging may be disabled, for the end of a hint; empty: the files name each changelog."""
+    unnamed = [partition.id for partition in source.partitions if not source.changelog_lines(partition)]
+    if not unnamed:
+        return ""
+    return (
+        f"; the files name no changelog of {unnamed[0]}: where logging is disabled for the store there is nothing to "
+        f"rewrite, and nothing is replayed: {_LEAVE_IT}"
+    )
+
+
 def restored_from(source: Source, partition: StorePartition) -> str:
     """A sentence on topics that its task names and that are no changelogs; empty: there are none."""
     lines = source.system.input_lines(source.path, partition)

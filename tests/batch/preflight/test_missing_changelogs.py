@@ -43,6 +43,20 @@ def test_a_store_without_a_checkpoint_may_have_no_changelog(tmp_path: Path) -> N
     assert report.changelog.startswith("the files name no changelog: is logging disabled? where there is one, ")
 
 
+def test_a_changed_store_without_a_changelog_is_told_what_is_right_without_one(tmp_path: Path) -> None:
+    report = plan(_spec(tmp_path, changes=True))
+    assert report.verdict.exit_code == 6
+    said = "where logging is disabled for the store there is nothing to rewrite, and nothing is replayed: "
+    assert said + '[conversion] allow = ["changelog", "unclean-source"]' in report.verdict.next_step
+    assert report.changelog.startswith("the files name no changelog: is logging disabled? where there is one, ")
+    assert plan(_spec(tmp_path / "allowed", changes=True, allow=("changelog", "unclean-source"))).verdict.go
+
+
+def test_a_changed_store_whose_files_name_its_changelog_is_not_told_so(tmp_path: Path) -> None:
+    refused = plan(_spec(tmp_path, "shop-table-changelog 0 19", changes=True)).verdict
+    assert refused.next_step.endswith('[conversion] allow = ["changelog"], if you rewrite that topic yourself')
+
+
 def test_a_store_with_a_checkpoint_has_one(tmp_path: Path) -> None:
     assert plan(_spec(tmp_path, "shop-table-changelog 0 19")).changelog.startswith(
         "the changelog holds the bare values"
