@@ -19,6 +19,8 @@ from migrate.stores.rocksdb.scan import COLUMNS_HINT
 
 _MANY = 100
 """Of so many sampled records some must be kept."""
+_COSTS_RECORDS = ("changelog.retention",)
+"""Warned of by the verdict itself: a run goes through, and what it writes does not stay."""
 
 
 def conversion_checks(
@@ -50,8 +52,10 @@ def make_verdict(
             return Verdict(exit_code=int(code), go=False, sentence=_no_go(code, mine), next_step=mine[0].fix)
     is_waiting = any(check.outcome == "waiting" for check in checks)
     go = "go, once the application is stopped: nothing else" if is_waiting else "go: nothing"
-    sentence = f"{go} stands in the way{_limits(tried)}"
-    return Verdict(exit_code=0, go=True, sentence=sentence, next_step=next_step)
+    lossy = [check for check in checks if check.name in _COSTS_RECORDS and check.outcome == "warning"]
+    sentence = "; but ".join([f"{go} stands in the way{_limits(tried)}", *(check.detail for check in lossy)])
+    steps = "; ".join([*(check.fix for check in lossy), next_step])
+    return Verdict(exit_code=0, go=True, sentence=sentence, next_step=steps)
 
 
 def _limits(tried: SampleConversion | None) -> str:

@@ -66,12 +66,17 @@ class Doubt:
 class Concern(Value):
     """A reason not to put the new stores into use, or one that was accepted when they were."""
 
-    kind: Literal["mismatch", "unverified", "rejects", "changelog", "dropped"]
+    kind: Literal["mismatch", "unverified", "rejects", "changelog", "dropped", "retention"]
     sentence: str
     fix: str
     """How to resolve or accept it."""
     accepted: str = ""
     """The option or setting that accepts it; empty: it is not accepted."""
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether it keeps the new stores from use: not accepted, and more than a setting of the broker to change."""
+        return not self.accepted and self.kind != "retention"
 
 
 class SetBack(Value):

@@ -17,8 +17,22 @@ _READ_BACK = "stateferry verify SPEC reads them back, and so does stateferry run
 
 def every_concern(spec: Spec, standing: Standing) -> tuple[Concern, ...]:
     """Those about the new stores; and about their changelogs, where these are all that is left to do."""
-    found = concerns_of(spec, standing, standing.totals)
+    found = (*concerns_of(spec, standing, standing.totals), *retention_concerns(standing))
     return (*found, *changelog_concerns(spec, standing)) if standing.state in ("assembled", "verified") else found
+
+
+def retention_concerns(standing: Standing) -> tuple[Concern, ...]:
+    """The changelogs of which the broker removes records as too old, as they were read back; none holds us back."""
+    return tuple(
+        Concern(
+            kind="retention",
+            sentence=f"the broker removes {plural(each.outdated, 'record')} from {each.new_topic} as older than its "
+            "retention.ms, and a restore lacks what it removes",
+            fix="raise retention.ms of that topic, or take delete out of its cleanup.policy (kafka-configs.sh --alter)",
+        )
+        for each in changelog_reports(standing.rows)
+        if each.outdated
+    )
 
 
 def note_of(spec: Spec, conversion: Conversion, standing: Standing) -> str:

@@ -61,8 +61,8 @@ def concerns_of(
 
 
 def not_accepted(concerns: Iterable[Concern]) -> tuple[Concern, ...]:
-    """The concerns that nothing accepts."""
-    return tuple(concern for concern in concerns if not concern.accepted)
+    """The concerns that hold the new stores back: nothing accepts them."""
+    return tuple(concern for concern in concerns if concern.holds_back)
 
 
 def require_acceptance(concerns: Iterable[Concern], what: str) -> None:

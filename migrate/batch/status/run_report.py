@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from migrate.batch.changelog.concerns import note_of
+from migrate.batch.changelog.concerns import note_of, retention_concerns
 from migrate.batch.changelog.standing import changelog_reports
 from migrate.batch.context import Context
 from migrate.batch.identity import check_spec
@@ -113,7 +113,7 @@ def run_report(
         published=published,
         dead_letters=dead_letters,
         dead_letter_columns=() if dead_letters is None else dead_letter_columns(),
-        concerns=concerns,
+        concerns=(*concerns, *retention_concerns(standing)),
         changelog=note_of(context.spec, context.conversion, standing),
         changelogs=changelog_reports(standing.rows),
         held=held,

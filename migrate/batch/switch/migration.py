@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from migrate.batch.changelog.concerns import retention_concerns
 from migrate.batch.home import SIDE_FILE, remove_unfinished
 from migrate.batch.identity import stable_json, store_state
 from migrate.batch.ledger.gates import concerns_of, require_acceptance
@@ -221,7 +222,7 @@ def switch_report(migration: Migration, journal: Journal, step: Step) -> SwitchR
             places.old if is_back and places.entry.is_moved_in else places.live for places in migration.places(journal)
         ),
         old_stores=migration.home / "old" if step is Step.CUT_OVER and were_moved else None,
-        concerns=() if is_back else journal.accepted,
+        concerns=() if is_back else (*journal.accepted, *retention_concerns(migration.standing)),
         changelog="" if is_back else journal.changelog,
         warnings=(*migration.warnings, *journal.warnings),
         topics=_topics(journal, is_new=not is_back),

@@ -102,8 +102,7 @@ def _tone(history: RunHistory) -> str:
     kind = _STATES[history.state][0]
     if any(concern.kind == "mismatch" for concern in history.concerns):
         return "bad"
-    is_kept = not any(each.outdated for each in history.changelogs)
-    is_clear = _verification_word(history.verification) == _ALL_EQUAL and not history.concerns and is_kept
+    is_clear = _verification_word(history.verification) == _ALL_EQUAL and not history.concerns
     return "warn" if kind == "good" and not is_clear else kind
 
 

@@ -257,10 +257,14 @@ def verifying_in_words(found: Verifying) -> str:
 
 
 def concerns_in_words(concerns: tuple[Concern, ...]) -> str:
-    """The reasons against going live, each with what accepted it."""
-    return "\n".join(
-        concern.sentence + (f" (accepted: {concern.accepted})" if concern.accepted else "") for concern in concerns
-    )
+    """The reasons against going live, each with what accepted it; with what to do where the next step lacks it."""
+    return "\n".join(map(_concern, concerns))
+
+
+def _concern(concern: Concern) -> str:
+    if concern.accepted:
+        return f"{concern.sentence} (accepted: {concern.accepted})"
+    return concern.sentence if concern.holds_back else f"{concern.sentence}: {concern.fix}"
 
 
 def dead_letters_in_words(folder: Path | None, columns: tuple[Column, ...]) -> str:

@@ -20,9 +20,11 @@ from migrate.batch.status.history import report as history_of
 from migrate.kafka import client as kafka_client
 from migrate.kafka.cluster import Cluster, Committed
 from migrate.kafka.connection import Connection
+from migrate.show.output import Output
 from migrate.show.page.dry_run_page import dry_run_page
 from migrate.show.page.run_page import run_page
 from migrate.show.text.changelogs import changelog_rows
+from migrate.show.text.reports import show_run, show_status, show_switch
 from migrate.spec.spec import Spec
 from tests.broker.broker import USERS, Broker
 from tests.broker.rights import allow
@@ -259,7 +261,11 @@ def test_records_that_the_broker_removes_as_too_old_are_counted(app: App) -> Non
 
     def checked(default_ms: int) -> CheckReport:
         found = plan(app.spec(conversion={"default_timestamp_ms": default_ms}))
-        return next(each for each in found.checks if each.name == "changelog.retention")
+        check = next(each for each in found.checks if each.name == "changelog.retention")
+        assert found.verdict.go
+        assert found.verdict.sentence.endswith(f"; but {check.detail}") == (check.outcome == "warning")
+        assert found.verdict.next_step.startswith("raise retention.ms") == (check.outcome == "warning")
+        return check
 
     assert checked(int(time.time() * 1000)).outcome == "ok"
     found = checked(1000)
@@ -273,8 +279,16 @@ def test_records_that_the_broker_removes_as_too_old_are_counted(app: App) -> Non
     page = run_page(report(spec))
     assert "20 of them older than its retention.ms" in page
     assert 'class="banner good"' not in page
+    assert "raise retention.ms of that topic" in page
     assert said in report(spec).changelog
-    assert said in cutover(spec).changelog
+    before = status(spec)
+    done = cutover(spec)
+    assert said in done.changelog
+    for lines in (show_run(ended, Output()), show_status(before, Output()), show_switch(done, Output())):
+        attention = " ".join(" ".join(lines).partition("attention")[2].split())
+        assert attention.startswith("the broker removes 20 records from ")
+        assert "lacks what it removes: raise retention.ms of that topic" in attention
+    assert [each.kind for each in status(spec).concerns] == ["retention"]
 
 
 def test_a_new_topic_keeps_the_times_that_the_broker_stamped_in_the_old_one(app: App) -> None:
