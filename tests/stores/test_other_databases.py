@@ -87,7 +87,7 @@ def _rocksdict(folder: Path) -> Path:
 
 
 def _asked(source: Path, folder: Path) -> dict[str, Callable[[], object]]:
-    spec = raw_spec(folder, source)
+    spec, in_place = raw_spec(folder, source), raw_spec(folder, source, target={"path": None})
 
     def opened_for_writing() -> None:
         with open_live(source):
@@ -95,6 +95,7 @@ def _asked(source: Path, folder: Path) -> dict[str, Callable[[], object]]:
 
     return {
         "run": lambda: run(spec),
+        "run in place": lambda: run(in_place),
         "inspect": lambda: inspect(source),
         "init": lambda: init_spec(source, source_format=RAW, to=RAW, output=None),
         "open_store": lambda: open_store(source, format=RAW),
@@ -133,9 +134,11 @@ def test_every_way_in_names_it_and_leaves_it_as_it_is(kind: str, tmp_path: Path)
         assert message in refused.value.message, name
         assert hint in refused.value.hint, name
         assert "restore" not in refused.value.hint or "backup" in kind, name
-    for report in (plan(raw_spec(tmp_path, source)), doctor(raw_spec(tmp_path, source))):
-        failed = [" ".join(check.detail.split()) for check in report.checks if check.outcome == "failed"]
-        assert any(message in detail for detail in failed)
+    for spec in (raw_spec(tmp_path, source), raw_spec(tmp_path, source, target={"path": None})):
+        for report in (plan(spec), doctor(spec)):
+            failed = [" ".join(check.detail.split()) for check in report.checks if check.outcome == "failed"]
+            assert failed
+            assert all(message in detail for detail in failed)
     assert {path: path.read_bytes() for path in source.rglob("*") if path.is_file()} == before
 
 

@@ -239,12 +239,12 @@ class Preflight:
         )
 
     def _checks_of_the_work_dir(self) -> tuple[Check, ...]:
-        found = ("source.found",)
+        found, files = ("source.found",), ("source.files",)
         return (
             Check("work_dir.place", "the work_dir is in an allowed place", lambda: check_work_dir(self._spec), found),
             Check("work_dir.writable", "the work_dir can be written to", lambda: check_writable(self._spec)),
             Check("work_dir.links", "snapshot files can be hard-linked, or are copied", self._links, found),
-            Check("target.place", "the new store can take its place in one step", self._target, found),
+            Check("target.place", "the new store can take its place in one step", self._target, files),
             Check("target.name", "a new directory has the application's id as its name", self._name, found),
             Check(
                 "work_dir.space",
@@ -256,7 +256,7 @@ class Preflight:
                 "source.position",
                 "its changelog positions are known, which a snapshot needs",
                 lambda: check_position(self.source),
-                ("source.files",),
+                files,
                 purposes=("snapshot", *_REPORTS) if self._takes_snapshot else (),
             ),
         )

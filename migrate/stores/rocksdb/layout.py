@@ -52,8 +52,10 @@ def is_rocksdb_file(name: str) -> bool:
 
 
 def foreign_entries(directory: Path) -> list[str]:
-    """Names in a RocksDB directory that are not RocksDB's."""
-    return [name for name in sorted(path.name for path in directory.iterdir()) if not is_rocksdb_file(name)]
+    """Names in a RocksDB directory that are not RocksDB's. Raises RefusedError where it is no such directory."""
+    names = sorted(path.name for path in directory.iterdir())
+    check_is_rocksdb(directory, names)  # the tables of another database are not in its way
+    return [name for name in names if not is_rocksdb_file(name)]
 
 
 def rocksdb_identities(folder: Path) -> frozenset[str]:
