@@ -12,7 +12,7 @@ import click
 import pytest
 
 from migrate.cli.main import main
-from tests.shared.commands import stateferry
+from tests.shared.commands import PLAIN, stateferry
 
 ROOT = Path(__file__).resolve().parents[2]
 STATE = ROOT / "tests/fixtures/kafka-streams-4.0.1/orders-app"
@@ -122,6 +122,7 @@ def test_every_command_has_help_with_an_example(name: str) -> None:
 
 
 def test_the_package_is_the_command() -> None:
-    done = subprocess.run([sys.executable, "-m", "migrate", "formats"], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "migrate", "formats"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=PLAIN)
     assert done.returncode == 0, done.stderr
     assert done.stdout == stateferry("formats").stdout

@@ -18,12 +18,11 @@ from migrate.cli.main import main
 from migrate.cli.options import common_options
 from migrate.show.plain import COMMAND as COMMANDS
 from migrate.show.plain import WIDTH_WITHOUT_TERMINAL
-from tests.shared.commands import stateferry
+from tests.shared.commands import PLAIN, stateferry
 
 COMMAND = [sys.executable, "-c", "from migrate.cli import main; main()"]
 HEAVY = ("rich", "pydantic", "deltalake", "pyarrow", "rocksdict", "numpy", "jinja2", "pyspark")
 ESCAPE = "\x1b["
-PLAIN = {name: text for name, text in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")}
 
 
 def with_errors_to(stderr: int | IO[bytes], *arguments: str | Path) -> subprocess.CompletedProcess[str]:

@@ -24,6 +24,8 @@ from typing import Any, NoReturn, Protocol
 REPOSITORY = Path(__file__).parents[2]
 OF_A_TERMINAL = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")
 """Variables that change what is printed."""
+PLAIN = {name: text for name, text in os.environ.items() if name not in OF_A_TERMINAL}
+"""The environment of a command on no terminal: readline, which pytest loads, gives other child processes a width."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,7 @@ def run_from_scratch(arguments: Sequence[str]) -> Outcome:
         check=False,
         cwd="/",
         timeout=120,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        env={**PLAIN, "PYTHONPATH": str(REPOSITORY)},
     )
     return Outcome(done.returncode, done.stdout, done.stderr)
 
