@@ -96,8 +96,8 @@ _RUN: tuple[Mutant, ...] = (
         name="lost-files-count-as-done",
         claim="I1",
         definition="Standing.receipts",
-        old="for receipt in valid if has_files(receipt, self.home)])",
-        new="for receipt in valid])",
+        old="for receipt in self._valid if has_files(receipt, self.home)])",
+        new="for receipt in self._valid])",
         tests=("test_a_chunk_whose_file_is_gone_is_not_done",),
     ),
     Mutant(

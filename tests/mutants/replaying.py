@@ -16,7 +16,7 @@ REPLAYING: tuple[Mutant, ...] = (
     Mutant(
         name="superseded-chunks-count",
         claim="I2",
-        definition="Standing.receipts",
+        definition="Standing._valid",
         old=" and each.attempt not in void]",
         new="]",
         tests=("test_only_chunks_with_rejects_are_rewritten",),
@@ -24,7 +24,7 @@ REPLAYING: tuple[Mutant, ...] = (
     Mutant(
         name="chunks-of-a-lost-revision-count",
         claim="I2",
-        definition="Standing.receipts",
+        definition="Standing._valid",
         old="if each.revision in known and ",
         new="if known and ",
         tests=("test_a_receipt_of_a_revision_whose_row_is_lost_does_not_count",),

@@ -72,12 +72,21 @@ class Standing:
     @cached_property
     def receipts(self) -> list[Receipt]:
         """The receipts in force. Until the new stores are in use, a missing file makes its chunk undone (I1)."""
+        if self.is_in_use:
+            return in_force(self._valid)
+        return in_force([receipt for receipt in self._valid if has_files(receipt, self.home)])
+
+    @property
+    def without_files(self) -> list[Receipt]:
+        """The receipts that would be in force, if their files were not gone."""
+        present = {receipt.attempt for receipt in self.receipts}
+        return [receipt for receipt in in_force(self._valid) if receipt.attempt not in present]
+
+    @cached_property
+    def _valid(self) -> list[Receipt]:
         void = {attempt for revision in self.revisions for attempt in revision.superseded}
         known = {FIRST, *(revision.id for revision in self.revisions)}  # the row of a revision may be lost
-        valid = [each for each in self.recorded if each.revision in known and each.attempt not in void]
-        if self.is_in_use:
-            return in_force(valid)
-        return in_force([receipt for receipt in valid if has_files(receipt, self.home)])
+        return [each for each in self.recorded if each.revision in known and each.attempt not in void]
 
     @cached_property
     def revisions(self) -> list[Revision]:
@@ -302,7 +311,7 @@ class Standing:
             return "published"
         if self.mismatch is not None:
             return "mismatch"
-        if self.is_verified:
+        if self.is_verified and not self.pending:  # files of chunks may be gone since
             return "verified"
         return "assembled" if self.is_assembled else "rewriting"
 

@@ -12,6 +12,7 @@ from migrate.errors import MigrationError
 from migrate.model.journal import NEXT
 from migrate.model.ledger_row import Step
 from migrate.model.reports import Behind, Concern, Held, State
+from migrate.model.units import plural
 from migrate.spec.spec import Spec
 
 _AGAIN = "stateferry abandon SPEC, then stateferry run SPEC"
@@ -46,7 +47,17 @@ def next_step(
             f"point the application at {standing.published or spec.target_path}, the old state directory is as it was; "
             f"{NEXT[state]}"
         )
-    return NEXT.get(state) or _going_live(spec, behind, [each for each in partitions if each.missing])
+    gone = files_gone(standing) if state == "rewriting" else ""
+    return gone or NEXT.get(state) or _going_live(spec, behind, [each for each in partitions if each.missing])
+
+
+def files_gone(standing: Standing) -> str:
+    """What to do about chunks that were rewritten, and whose files are gone; empty: there are none."""
+    if not (chunks := standing.without_files):
+        return ""
+    rejected = sum(each.rejected for each in chunks)
+    records = f", with {plural(rejected, 'rejected record')}" if rejected else ""
+    return f"the files of {plural(len(chunks), 'chunk')} are gone{records}: stateferry run SPEC rewrites them"
 
 
 def _going_live(spec: Spec, behind: Behind | None, missing: Sequence[Held]) -> str:

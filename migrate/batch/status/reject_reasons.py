@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from migrate.batch.home import DEAD_LETTERS
 from migrate.batch.ledger.standing import Standing, read_standing
+from migrate.batch.status.next_step import files_gone
 from migrate.engine.rejects import OTHER, RejectsByReason, reject_example
 from migrate.errors import system_errors_explained
 from migrate.model.changelog.taken import Tail
@@ -54,7 +55,8 @@ def rejects(spec: Spec) -> RejectsReport:
         rejected=standing.totals.rejected,
         rejects=reasons,
         dead_letters=letters if letters.is_dir() and standing.totals.rejected else None,
-        next_step=_next_step(spec, standing) if reasons else "nothing: no record was rejected",
+        next_step=files_gone(standing)
+        or (_next_step(spec, standing) if reasons else "nothing: no record was rejected"),
     )
 
 

@@ -226,6 +226,23 @@ def test_rejects_whose_files_are_gone_are_not_called_none(rejected: Spec, monkey
     assert "no record was rejected" not in shown
 
 
+def test_rejects_of_chunks_whose_files_are_gone_are_not_called_none(rejected: Spec) -> None:
+    spec = rejected.model_copy(update={"target": rejected.target.model_copy(update={"path": None})})
+    run(spec)
+    shutil.rmtree(spec.home / "dead-letters")
+    shutil.rmtree(spec.home / "chunks")
+    count = status(spec).chunks_planned
+    gone = f"the files of {count} chunks are gone, with 32 rejected records: stateferry run SPEC rewrites them"
+    reports = status(spec), report(spec)
+    assert [(each.state, each.chunks_left, each.next_step) for each in reports] == [("rewriting", count, gone)] * 2
+    assert rejects(spec).next_step == gone
+    run(spec)
+    assert (rejects(spec).rejected, status(spec).state) == (32, "verified")
+    assert rejects(spec).next_step.startswith("fix the function")
+    next((spec.home / "chunks").rglob("*.sst")).unlink()
+    assert rejects(spec).next_step.startswith("the files of 1 chunk are gone")
+
+
 def test_rejects_that_were_skipped_have_their_reasons_too(rejected: Spec) -> None:
     spec = rejected.model_copy(update={"run": rejected.run.model_copy(update={"on_reject": "skip"})})
     run(spec)
