@@ -38,7 +38,7 @@ from migrate.dry_run.report import (
     SegmentPlanned,
 )
 from migrate.dry_run.source_reader import Options, SourceReader
-from migrate.dry_run.verdict import conversion_checks, make_verdict
+from migrate.dry_run.verdict import NEEDED_TO_READ, conversion_checks, make_verdict
 from migrate.errors import MigrationError, SpecError, system_errors_explained
 from migrate.model.events import Listener, ignore
 from migrate.model.packages import VERSION
@@ -50,7 +50,6 @@ from migrate.spec.ways import changelog_note, takes_times, way_of
 from migrate.stores.files import existing_parent
 
 SAMPLE = 10_000
-_NEEDED_TO_READ = ("source.found", "source.files", "source.comparator", "source.tables", "source.format")
 _NO_CHANGELOG = "the files name no changelog: is logging disabled? where there is one"
 
 
@@ -232,7 +231,7 @@ class _DryRun:
 
     def _read(self) -> SourceReader | None:
         outcomes = {check.name: check.outcome for check in self._checks}
-        if any(outcomes.get(name) != "ok" for name in _NEEDED_TO_READ):
+        if any(outcomes.get(name) != "ok" for name in NEEDED_TO_READ):
             return None
         preflight = self._preflight
         self._context.notify("dry-run.started", is_full=self._options.is_full)

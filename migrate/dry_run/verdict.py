@@ -14,9 +14,14 @@ from migrate.engine.rejects import way_to_fix
 from migrate.errors import ChunkFailedError, ExitCode, MigrationError, RefusedError
 from migrate.model.preview import shown_key
 from migrate.model.units import plural
+from migrate.spec.allowed import asks_to_allow
 from migrate.spec.spec import Spec
 from migrate.stores.rocksdb.scan import COLUMNS_HINT
 
+NEEDED_TO_READ = ("source.found", "source.files", "source.comparator", "source.tables", "source.format")
+"""The checks without which no record is read."""
+_OF_THE_SOURCE = (*NEEDED_TO_READ, "source.records")
+"""Where one fails, the source is not what the spec says: it may have nothing that could be lost."""
 _MANY = 100
 """Of so many sampled records some must be kept."""
 _COSTS_RECORDS = ("changelog.retention",)
@@ -42,11 +47,15 @@ def make_verdict(
 ) -> Verdict:
     """The first failure of the most important kind: a bug of Stateferry, then a refusal, then rejects.
 
+    Where the source is not what the spec says, what the spec has to allow comes last.
+
     `finished`: the result of an earlier run that leaves nothing to do.
     """
     if finished is not None:
         return Verdict(exit_code=0, go=True, sentence=f"nothing to do: {finished}", next_step="nothing is left to run")
     failures = [check for check in checks if check.outcome == "failed"]
+    if any(check.name in _OF_THE_SOURCE for check in failures):
+        failures.sort(key=lambda check: check.name == "conversion.allowed" and asks_to_allow(check.fix))
     for code in (ExitCode.BUG, ExitCode.USAGE, ExitCode.REFUSED, *ExitCode):
         if code and (mine := [check for check in failures if check.exit_code == code]):
             return Verdict(exit_code=int(code), go=False, sentence=_no_go(code, mine), next_step=mine[0].fix)

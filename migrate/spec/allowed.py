@@ -54,11 +54,17 @@ class StaleChangelogError(RefusedError):
 
 _SHOWN = 5
 _MIGRATE_IT = 'migrate it with the store: a section [changelog] with bootstrap = "host:port" (docs/changelogs.md); or '
+_ALLOW = "[conversion] allow = "
 
 
 def allowing(*names: str) -> str:
     """The spec's line that allows `names`, for hints."""
-    return f"[conversion] allow = {json.dumps(names)}"
+    return f"{_ALLOW}{json.dumps(names)}"
+
+
+def asks_to_allow(hint: str) -> bool:
+    """Whether a hint has such a line."""
+    return _ALLOW in hint
 
 
 def possible_targets(source: Format, wanted: Format) -> tuple[str, ...]:
@@ -95,5 +101,5 @@ def check_allowed(conversion: Conversion, allow: Collection[str]) -> None:
             )
         raise RefusedError(
             f"{conversion.target.id} cannot hold the {name.removeprefix('loss:')} that {conversion.source.id} holds",
-            hint=f"if the loss is acceptable, set {allowing(name)}",
+            hint=f"if the store has that format and the loss is acceptable, set {allowing(name)}",
         )

@@ -40,13 +40,15 @@ TIMED: dict[str, Make] = {
 }
 
 
-def plan_of(folder: Path, family: str, source: str, target: str, make: Make) -> DryRunReport:
+def plan_of(
+    folder: Path, family: str, source: str, target: str, make: Make, *, allow: tuple[str, ...] = ("loss:timestamp",)
+) -> DryRunReport:
     application = folder / "app"
     make_families(application / "0_0/rocksdb/orders", {family: {b"%05d" % n: make(n) for n in range(400)}})
     (application / "0_0/.checkpoint").write_text("0\n0\n")
     sections = {
         "source": {"store": "orders"},
-        "conversion": {"allow": ["loss:timestamp"]},
+        "conversion": {"allow": [*allow]},
         "run": {"on_reject": "skip", "max_reject_share": 1.0},
     }
     return plan(make_spec(folder, application, source_format=source, target_format=target, **sections))
@@ -111,3 +113,26 @@ def test_timestamped_values_without_times_give_a_warning(name: str, tmp_path: Pa
     assert report.tried is not None
     formats = [alike.format for alike in report.tried.look_alikes]
     assert formats == ([] if name.startswith("half") else [KEY_VALUE])
+
+
+@pytest.mark.parametrize(
+    ("source", "cause"),
+    [
+        ("kafka-streams.versioned", "none of 146 sampled records of 0_0/orders can be converted"),
+        ("kafka-streams.headers-key-value", "it has no column family 'keyValueWithTimestampAndHeaders'"),
+    ],
+)
+def test_a_format_that_the_store_has_not_comes_before_what_the_conversion_would_lose(
+    source: str, cause: str, tmp_path: Path
+) -> None:
+    report = plan_of(tmp_path, "default", source, TIMESTAMPED, PLAIN["text"])
+    assert len(checks(report, "failed")) > 1
+    assert "conversion.allowed" in checks(report, "failed")
+    assert cause in report.verdict.sentence
+    assert "[source] format" in report.verdict.next_step
+
+
+def test_a_loss_alone_is_what_the_verdict_says(tmp_path: Path) -> None:
+    report = plan_of(tmp_path, "keyValueWithTimestamp", TIMESTAMPED, KEY_VALUE, TIMED["times"], allow=())
+    assert [*checks(report, "failed")] == ["conversion.allowed"]
+    assert 'set [conversion] allow = ["loss:timestamp"]' in report.verdict.next_step

@@ -104,7 +104,8 @@ SITUATIONS = [
           do=lambda migration, option=option, value=value: set_option(migration.source / OPTIONS, option, value))
       for option, value, *said in OWN_CODE),
     app("a timestamp that would be lost", REFUSED, CANNOT_HOLD,
-        'if the loss is acceptable, set [conversion] allow = ["loss:timestamp"]', source=CUSTOMERS, target=PLAIN,
+        'if the store has that format and the loss is acceptable, set [conversion] allow = ["loss:timestamp"]',
+        source=CUSTOMERS, target=PLAIN,
         then=completes(stores=plain_customers, conversion={"allow": ["loss:timestamp"]})),
     app("another risk allowed than this one", REFUSED, "cannot hold the timestamp", source=CUSTOMERS, target=PLAIN,
         conversion={"allow": ["changelog", "key-change"]}),
