@@ -67,6 +67,8 @@ class EntryError(FormatError):
     """File and line of the user's code that the reason comes from; empty: it comes from a format or a serde."""
     part: str = ""
     """"key" or "value", where the serde of that part could not read it."""
+    is_for_a_function: bool = False
+    """Whether that part seems to be what no serde here reads."""
 
 
 class TruncatedEntryError(EntryError):

@@ -23,7 +23,7 @@ from formats.layout import (
 )
 from formats.record import StateRecord, Window
 from formats.serde import BYTES, Serde, uses_headers
-from formats.serdes.avro_frame import shown_frame
+from formats.serdes.avro_frame import is_for_a_function, shown_frame
 from formats.wide_columns import NOT_A_PAIR, WideColumns, wide_columns
 
 Kind = Literal["key-value", "window", "session", "versioned"]
@@ -208,6 +208,7 @@ def _decoded(part: str, serde: Serde, payload: bytes, headers: Headers | None) -
         return serde.decode_with(payload, headers) if uses_headers(serde) else serde.decode(payload)
     except EntryError as error:
         error.part = part
+        error.is_for_a_function = serde.name in ("avro", "json") and is_for_a_function(payload)
         if serde.name == "json" and (shown := shown_frame(payload)):
             error.args = (f"{error}; the bytes look like {shown}",)
         raise

@@ -100,18 +100,29 @@ def _check_head(name: str, payload: bytes, first: int, size: int) -> None:
 
 def shown_frame(payload: bytes) -> str:
     """The frame that a payload seems to have, in words with the id; empty: none that is known."""
+    return _frame_found(payload)[0]
+
+
+def is_for_a_function(payload: bytes) -> bool:
+    """Whether a payload seems to be what no serde here reads, behind a frame that is known."""
+    return _frame_found(payload)[1]
+
+
+def _frame_found(payload: bytes) -> tuple[str, bool]:
+    """(the frame in words, whether no serde reads what is behind it)."""
     if len(payload) >= GLUE_SIZE and payload[0] == GLUE_HEAD[0] and payload[1] in COMPRESSED:
-        return f"03: AWS Glue's, schema version {UUID(bytes=payload[2:GLUE_SIZE])}, {COMPRESSED[payload[1]]}"
+        how = COMPRESSED[payload[1]]
+        return f"03: AWS Glue's, schema version {UUID(bytes=payload[2:GLUE_SIZE])}, {how}", payload[1] != GLUE_HEAD[1]
     if len(payload) < PREFIX.size or payload[0] != PREFIX_VERSION:
-        return ""
+        return "", False
     schema_id, rest = unpack_prefix(payload)
     if not schema_id and len(payload) >= APICURIO_PREFIX.size:
-        return f"00, then eight bytes: Apicurio's, id {_unpack_apicurio(payload)[0]}"
+        return f"00, then eight bytes: Apicurio's, id {_unpack_apicurio(payload)[0]}", False
     if rest[:1] in (b"{", b"["):
-        return f"00, then the id {schema_id} and JSON: Confluent's for JSON Schema"
+        return f"00, then the id {schema_id} and JSON: Confluent's for JSON Schema", True
     if rest[:1] == b"\0" and rest[1:] and _is_protobuf(rest[1:]):
-        return f"00, then the id {schema_id} and what may be message indexes: Confluent's for Protobuf"
-    return f"00, then the id {schema_id}: Confluent's"
+        return f"00, then the id {schema_id} and what may be message indexes: Confluent's for Protobuf", True
+    return f"00, then the id {schema_id}: Confluent's", False
 
 
 def _is_protobuf(data: bytes) -> bool:

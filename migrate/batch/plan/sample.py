@@ -178,7 +178,10 @@ def _hint(conversion: Conversion, entry: Entry, error: EntryError) -> str:
         serde = source.key_serde if error.part == "key" else source.value_serde
         frame = f", frame {serde.frame!r}" if hasattr(serde, "frame") else ""
         wanted = "the serde, the frame and the schema ids" if frame else "the serde"
-        return f"does [conversion.{error.part}] name {wanted} that the bytes show? It names {serde.name!r}{frame}"
+        asked = f"does [conversion.{error.part}] name {wanted} that the bytes show? It names {serde.name!r}{frame}"
+        way = f"no serde reads what these bytes look like: without [conversion.{error.part}] a [conversion] function "
+        way += "gets the bytes (docs/serdes.md); if they are something else: "
+        return f"{way if error.is_for_a_function else ''}{asked}"
     if _can_be_read(conversion.source, entry):
         mend = "name" if conversion.function is None else "mend what the function returns, or name"
         return f"the old record can be read: {mend} in [conversion.key] or [conversion.value] a serde that can hold it"
