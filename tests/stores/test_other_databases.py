@@ -5,6 +5,7 @@ from __future__ import annotations
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rocksdict import Options, Rdict
@@ -110,7 +111,11 @@ KINDS = {
     "leveldb": (_leveldb, "is a LevelDB database, or has tables of one", "with LevelDB into a new RocksDB directory"),
     "leveldb-log": (_only_a_log, "is a LevelDB database", "with LevelDB into a new RocksDB directory"),
     "leveldb-sst": (_before_1_14, "is a LevelDB database", "with LevelDB into a new RocksDB directory"),
-    "leveldb-taken-over": (_taken_over, "is a LevelDB database, or has tables of one", "into a new RocksDB directory"),
+    "leveldb-taken-over": (
+        _taken_over,
+        "is a LevelDB database, or has tables of one",
+        "with RocksDB into a new directory",
+    ),
     "backup": (_backup, "is a folder of RocksDB's backup engine, and no database", "ldb restore --db=DIRECTORY"),
     "backup-1": (_part_of_a_backup, "is in a folder of RocksDB's backup engine", "ldb restore --db=DIRECTORY"),
     "encrypted": (_encrypted, "the store is encrypted, or this is no RocksDB directory", "only its own application"),
@@ -193,6 +198,14 @@ def test_tables_of_leveldb_that_rocksdb_took_over_do_not_end_the_process(tmp_pat
     with pytest.raises(RefusedError, match="has tables of one"):
         database.table_puts(DEFAULT_FAMILY)
     taken_over.close()
+
+
+def test_rocksdb_copies_what_it_took_over_from_leveldb(tmp_path: Path) -> None:
+    taken_over = Rdict(str(_taken_over(tmp_path)), Options(raw_mode=True))
+    records: Any = dict(taken_over.items())
+    taken_over.close()
+    run(raw_spec(tmp_path, make_store(tmp_path / "copied", records)))
+    assert read_families(tmp_path / "new")["default"] == records != {}
 
 
 @pytest.mark.parametrize("lost", ["a table", "the manifest"])

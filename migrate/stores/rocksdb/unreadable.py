@@ -63,9 +63,15 @@ def has_properties(table: Path) -> bool:
 
 def of_leveldb(directory: Path) -> RefusedError:
     """The error for a directory of LevelDB."""
+    way = "copy its records with LevelDB into a new RocksDB directory, and name that one"
+    if any(directory.glob("OPTIONS-*")):
+        way = (
+            "RocksDB has opened it, and LevelDB no longer can: copy its records with RocksDB into a new directory, and "
+        )
+        way += "name that one"
     return RefusedError(
         f"{directory} is a LevelDB database, or has tables of one, and only RocksDB's can be migrated",
-        hint="nothing is damaged: copy its records with LevelDB into a new RocksDB directory, and name that one",
+        hint=f"nothing is damaged: {way}",
     )
 
 
