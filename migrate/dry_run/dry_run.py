@@ -113,7 +113,7 @@ class _DryRun:
             with tracking_imports(self._context.ref):
                 reader = self._read()
             if reader is not None:
-                self._checks += [*reader.failures, *observe(self._function_checks())]
+                self._checks += [*self._failures(reader), *observe(self._function_checks())]
                 found = reader.inventory()
                 tried = reader.conversion(found)
                 is_said = any(check.name == "source.records" for check in reader.failures)
@@ -121,6 +121,22 @@ class _DryRun:
                 inputs = self._retry(partial(self._cost_inputs, reader, found))
             self._checks += not_run("needs a JVM: stateferry doctor SPEC")
         return self._put_together(finished, found, tried, inputs, [] if reader is None else reader.logged_times)
+
+    def _failures(self, reader: SourceReader) -> Iterator[CheckReport]:
+        """What failed in reading; not once more that no record can be converted, where that is refused for all."""
+        from formats.serdes.conversions import payload_problem  # loads Avro
+
+        ref = self._context.ref
+        is_refused = ref.function is None and any(
+            payload_problem(each.source, each.target) for each in (ref.key, ref.value) if each is not None
+        )
+        for check in reader.failures:
+            if is_refused and check.name == "source.records":
+                yield CheckReport(
+                    name=check.name, claim=check.claim, outcome="not run", detail="needs conversion.allowed"
+                )
+            else:
+                yield check
 
     def _function_checks(self) -> tuple[Check, ...]:
         """The checks that are possible once the function was called."""

@@ -87,18 +87,32 @@ def test_a_function_is_given_all_and_so_loses_nothing_by_the_schema(tmp_path: Pa
     assert (report.tried.losses, report.verdict.exit_code) == ((), 0)
 
 
-def test_a_function_is_told_which_numbers_mean_something_else(tmp_path: Path) -> None:
-    """It gets the bytes of a decimal: as they are, they would be other numbers by the new scale."""
-
+def _with_another_scale(folder: Path, **conversion: Any) -> Spec:  # noqa: ANN401
     def amount(scale: int) -> dict[str, Any]:
         return {"name": "amount", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": scale}}
 
-    make_store(tmp_path / "store", {b"%05d" % number: b"\x02\x7d" for number in range(20)})
+    make_store(folder / "store", {b"%05d" % number: b"\x02\x7d" for number in range(20)})
     sides = {}
     for side, scale in (("from", 2), ("to", 4)):
-        (tmp_path / f"{side}.avsc").write_text(json.dumps(_schema([amount(scale)])))
+        (folder / f"{side}.avsc").write_text(json.dumps(_schema([amount(scale)])))
         sides[side] = {"serde": "avro", "frame": "none", "schema": f"{side}.avsc"}
-    conversion = {"value": sides, "function": lambda record: record}
-    report = plan(make_spec(tmp_path, tmp_path / "store", source_format=RAW, target_format=RAW, conversion=conversion))
+    conversion = {"value": sides, **conversion}
+    return make_spec(folder, folder / "store", source_format=RAW, target_format=RAW, conversion=conversion)
+
+
+def test_a_function_is_told_which_numbers_mean_something_else(tmp_path: Path) -> None:
+    """It gets the bytes of a decimal: as they are, they would be other numbers by the new scale."""
+    report = plan(_with_another_scale(tmp_path, function=lambda record: record))
     (warning,) = [each for each in report.warnings if "amount" in each]
     assert "Person.amount: decimal(9, 2) becomes decimal(9, 4): the function gets what is stored" in warning
+
+
+def test_another_scale_without_a_function_is_one_finding(tmp_path: Path) -> None:
+    checks = plan(_with_another_scale(tmp_path)).checks
+    (failed,) = [each for each in checks if each.outcome == "failed"]
+    assert (failed.name, "decimal(9, 2) cannot be read as decimal(9, 4)" in failed.detail) == (
+        "conversion.allowed",
+        True,
+    )
+    assert "fix the new schema" in failed.fix
+    assert next(each for each in checks if each.name == "source.records").detail == "needs conversion.allowed"
