@@ -106,7 +106,7 @@ class RewriteProgress:
     def note(self) -> str:
         """A summary: `3/10 chunks, 1,000 records, 500/s`."""
         rate = self.records / self.seconds
-        return f"{self.chunks_done}/{self.chunks} chunks, {self.records:,} records, {rate:,.0f}/s"
+        return f"{self.chunks_done}/{plural(self.chunks, 'chunk')}, {plural(self.records, 'record')}, {rate:,.0f}/s"
 
     @property
     def seconds_left(self) -> float:
@@ -142,7 +142,7 @@ class VerifyProgress:
     @property
     def note(self) -> str:
         """A summary: `1,000 records, 500/s`."""
-        return f"{self.records:,} records, {self._rate:,.0f}/s"
+        return f"{plural(self.records, 'record')}, {self._rate:,.0f}/s"
 
     @property
     def seconds_left(self) -> float:
@@ -219,4 +219,4 @@ def _outcome(found: Verification) -> str:
     if found.ok:
         dropped = f", {found.dropped:,} dropped by the function" if found.dropped else ""
         return f"{plural(found.records, 'record')} equal{dropped}"
-    return f"{found.missing:,} keys missing, {found.differing:,} differing, {found.extra:,} extra"
+    return f"{plural(found.missing, 'key')} missing, {found.differing:,} differing, {found.extra:,} extra"

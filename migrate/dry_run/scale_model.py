@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Literal
 
+from migrate.model.units import plural
 from migrate.spec.spec import RunSection
 
 MIB = 1 << 20
@@ -231,5 +232,5 @@ def chunk_size_warning(load: Load, memory: int | None = None, parts: Parts = PAR
     elif memory is not None and needed > memory > load.slots * then.worker_memory:
         problem = f"lets {load.slots} workers take {needed >> 20:,} MiB of memory, and this host has {memory >> 20:,}"
     elif now.chunks < load.slots and now.rewrite > then.rewrite + parts.spark_start:
-        problem = f"makes {now.chunks:,} chunks, fewer than the {load.slots} slots"
+        problem = f"makes {plural(now.chunks, 'chunk')}, fewer than the {load.slots} slots"
     return None if problem is None else f"[run] chunk_size {problem}: better {best.size >> 20:,} MiB ({best.reason})"

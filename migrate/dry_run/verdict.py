@@ -79,10 +79,12 @@ def _limits(tried: SampleConversion | None) -> str:
         return f"{sample}{f', of which {kept}' if kept else ''} (--full converts all records)"
     if kept:
         rejected = f", and {tried.rejected:,} cannot be converted" if tried.rejected else ""
-        return f"; of all {records:,} records {kept}{rejected}"
+        return f"; of {'the one record' if records == 1 else f'all {records:,} records'} {kept}{rejected}"
+    if records == 1:
+        return "; the one record cannot be converted" if tried.rejected else "; the one record was converted"
     if tried.rejected:
-        return f"; all {tried.records:,} records were read, and {tried.rejected:,} of them cannot be converted"
-    return f"; all {tried.records:,} records were converted" if tried.records > 1 else "; the one record was converted"
+        return f"; all {records:,} records were read, and {tried.rejected:,} of them cannot be converted"
+    return f"; all {records:,} records were converted"
 
 
 def _left_out(tried: SampleConversion) -> tuple[tuple[int, str], ...]:

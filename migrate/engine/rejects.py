@@ -11,6 +11,7 @@ from migrate.errors import RefusedError, RejectedError
 from migrate.model.key_range import show_key
 from migrate.model.plan import Chunk
 from migrate.model.preview import RejectExample, RejectReason, shown
+from migrate.model.units import plural
 
 MOST_REASONS = 10
 MOST_OF_A_CHUNK = 5
@@ -121,7 +122,7 @@ class FailOnReject(CountRejects):
     def add(self, family: str, key: bytes, value: bytes, reason: str, place: str = "") -> None:
         """Raises RejectedError, always."""
         raise RecordRejectedError(
-            f"{self._where}, column family {family!r}: the key {show_key(key)} (value of {len(value)} bytes) "
+            f"{self._where}, column family {family!r}: the key {show_key(key)} (value of {plural(len(value), 'byte')}) "
             f"cannot be converted: {reason[:_LONGEST_REASON]}{f' ({place})' if place else ''}",
             hint=f'set [run] on_reject = "skip" or "dead-letter" and rerun; or {_way_to_convert(self._has_function)}',
             reason=_ending(family, key, value, reason, place),

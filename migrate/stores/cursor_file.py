@@ -19,6 +19,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from migrate.errors import RefusedError
+from migrate.model.units import plural
 from migrate.model.values import Stored
 from migrate.stores.files import fsync_directory, make_directories, write_durably
 from migrate.stores.lock import check_unlocked
@@ -163,7 +164,8 @@ def half_converged(directory: Path) -> str | None:
     cursor = read_cursor(directory)
     if cursor is None:
         return "half converged"
-    return f"half converged from {cursor.pair.source} to {cursor.pair.target}, about {cursor.left} records are left"
+    left = f"{plural(cursor.left, 'record')} {'is' if cursor.left == 1 else 'are'} left"
+    return f"half converged from {cursor.pair.source} to {cursor.pair.target}, about {left}"
 
 
 def check_not_half_converged(directory: Path) -> None:

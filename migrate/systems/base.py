@@ -12,6 +12,7 @@ from formats import Format
 from formats.kafka_streams.unsupported import UnsupportedKind
 from migrate.errors import RefusedError
 from migrate.model.store_partition import ChangelogOffsets, Line, Segment, StorePartition
+from migrate.model.units import plural
 from migrate.stores.regular_files import Folder
 
 
@@ -182,7 +183,7 @@ class System(ABC):
 
     def describe_metadata(self, key: bytes, value: bytes) -> str:
         """An entry of one of the system's own column families, as text for people."""
-        return f"0x{key.hex()}: {len(value)} bytes"
+        return f"0x{key.hex()}: {plural(len(value), 'byte')}"
 
     def positions_among(self, entries: Iterable[tuple[bytes, bytes]]) -> tuple[Line, ...]:
         """The changelog offsets among entries of the system's own column families."""

@@ -42,8 +42,9 @@ def note_of(spec: Spec, conversion: Conversion, standing: Standing) -> str:
     note, outdated = changelog_note(spec, conversion), sum(each.outdated for each in changelog_reports(standing.rows))
     if not outdated:
         return note
-    what = "are older than its retention.ms: the broker removes them, and a restore lacks them"
-    return f"{note}; but {outdated:,} records in it {what}"
+    are, them = ("is", "it") if outdated == 1 else ("are", "them")
+    what = f"{are} older than its retention.ms: the broker removes {them}, and a restore lacks {them}"
+    return f"{note}; but {plural(outdated, 'record')} in it {what}"
 
 
 def changelog_concerns(

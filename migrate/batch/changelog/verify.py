@@ -17,6 +17,7 @@ from migrate.errors import VerificationError
 from migrate.model.changelog.compared import Reread
 from migrate.model.changelog.written import Produced, Topics
 from migrate.model.ledger_row import Row, Step
+from migrate.model.units import plural
 
 _AS_IT_WAS = "nothing reads the new changelog yet, and the old store is as it was"
 _WRITE_AGAIN = {
@@ -104,8 +105,9 @@ def check_equal(found: Sequence[Reread], topics: Topics) -> None:
         return
     kinds = {each.kind: each for reread in reversed(wrong) for each in reread.first}
     first = "\n".join(f"  - {each}" for each in kinds.values())
+    missing = plural(sum(each.missing for each in wrong), "key")
     raise VerificationError(
-        f"the changelog does not hold the new store: {sum(each.missing for each in wrong)} keys missing, "
+        f"the changelog does not hold the new store: {missing} missing, "
         f"{sum(each.differing for each in wrong)} differing, {sum(each.extra for each in wrong)} extra\n{first}",
         hint=_WRITE_AGAIN["append" if topics.way == "append" else "new-topic"],
     )

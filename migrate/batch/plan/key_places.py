@@ -55,7 +55,8 @@ def find_key_places(
             strays = f"{min(misplaced.values()):,} of {count:,} sampled keys of {store}"
             unknown.append(f"{strays} are not where {' or '.join(PARTITIONERS)} puts them")
         else:
-            found.append(f"{store}: {fitting[0]} of {many} partitions, as {count:,} sampled keys show")
+            shown = f"{plural(count, 'sampled key')} {'shows' if count == 1 else 'show'}"
+            found.append(f"{store}: {fitting[0]} of {plural(many, 'partition')}, as {shown}")
             places += (
                 KeyPlace(store_partition=each, partitioner=fitting[0], partitions=many, number=partitions[each][0])
                 for each in mine

@@ -30,6 +30,7 @@ from migrate.model.comparison import Totals
 from migrate.model.ledger_row import Step, StoppedRun, chunk_row
 from migrate.model.plan import Chunk, Plan
 from migrate.model.receipt import Receipt
+from migrate.model.units import plural
 
 
 def rewrite(
@@ -54,7 +55,7 @@ def rewrite(
     receipts = rewritten.receipts
     if left := len(pending) - (len(receipts) - len(before)):
         why = "interrupted" if context.stop.is_requested else "the time budget is used up"
-        raise InterruptedMigrationError(f"{why} with {left} of {len(plan.chunks)} chunks left", hint=RERUN)
+        raise InterruptedMigrationError(f"{why} with {left} of {plural(len(plan.chunks), 'chunk')} left", hint=RERUN)
     check_left_out(context, totals_of(receipts))
     return receipts
 

@@ -28,6 +28,7 @@ from migrate.errors import MigrationError, VerificationError
 from migrate.model.comparison import Mismatch, Verification, Verified, as_verified, differing
 from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import DatabasePlan, Plan
+from migrate.model.units import plural
 from migrate.stores.batch import Batch
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, family_names, open_read_only
 from migrate.stores.rocksdb.openings import open_pooled
@@ -181,7 +182,7 @@ def mismatch_error(found: Verification, *, hint: str) -> VerificationError:
     """The error that names how many keys are wrong, and the first of each kind."""
     first = "\n".join(f"  - {mismatch}" for mismatch in found.first)
     return VerificationError(
-        f"the new store is not what the old one converts to: {found.missing} keys missing, "
+        f"the new store is not what the old one converts to: {plural(found.missing, 'key')} missing, "
         f"{found.differing} differing, {found.extra} extra\n{first}",
         hint=hint,
     )

@@ -21,6 +21,7 @@ from typing import Any
 from formats import Format
 from formats.layout import TIMESTAMP
 from migrate.errors import InvalidStateStoreError, MigrationError, StateStoreMigratedError, StoreNotReadyError
+from migrate.model.units import plural
 from migrate.queries.definition import StoreDefinition
 from migrate.queries.open.partition import Partition
 from migrate.queries.requests.position import Position
@@ -59,7 +60,7 @@ def answer(request: StateQueryRequest, partitions: list[Partition], definition: 
 
 def _absent(number: int, definition: StoreDefinition) -> QueryResult:
     if definition.partitions is not None and not 0 <= number < definition.partitions:
-        text = f"the store has {definition.partitions} partitions, and no partition {number}"
+        text = f"the store has {plural(definition.partitions, 'partition')}, and no partition {number}"
         return QueryResult(failure_reason=FailureReason.DOES_NOT_EXIST, failure_message=text)
     text = f"partition {number} is not on this host: ask the one that has it"
     return QueryResult(failure_reason=FailureReason.NOT_PRESENT, failure_message=text)

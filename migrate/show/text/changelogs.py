@@ -90,6 +90,6 @@ def read_again(moved: Iterable[SetBack]) -> Iterator[str]:
     """What the application processes once more after a rollback."""
     found = [each for each in moved if each.records]
     for each in found:
-        yield f"{each.records:,} records of {each.topic}, partition {each.number}, from offset {each.offset}"
+        yield f"{plural(each.records, 'record')} of {each.topic}, partition {each.number}, from offset {each.offset}"
     if found:
         yield "they are processed again, and what the application sends on for them is sent twice"

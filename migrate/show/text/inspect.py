@@ -38,7 +38,8 @@ def _migration(migration: MigrationReport) -> str:
     done = migration.chunks_planned - migration.chunks_left
     text = f"{migration.name}: {migration.state}"
     if migration.chunks_planned:
-        text += f", {done} of {migration.chunks_planned} chunks, {migration.records_in:,} records read"
+        chunks, records = plural(migration.chunks_planned, "chunk"), plural(migration.records_in, "record")
+        text += f", {done} of {chunks}, {records} read"
     if migration.snapshot is not None:
         text += f", snapshot in {migration.snapshot}"
     return text
@@ -70,7 +71,8 @@ def _notes(store: StoreReport) -> list[str]:
     if store.hint:
         notes.append(f"a hint, not proof: {store.hint}")
     if store.unfinished:
-        notes.append(f"upgrade mode: about {store.unfinished:,} records are still in the pre-upgrade column family")
+        left = f"{plural(store.unfinished, 'record')} {'is' if store.unfinished == 1 else 'are'}"
+        notes.append(f"upgrade mode: about {left} still in the pre-upgrade column family")
     if store.unsupported is not None:
         kind = store.unsupported
         notes.append(f"{'this is' if kind.is_certain else 'possibly'} {kind.name}, which cannot be converted:")
@@ -112,7 +114,7 @@ def _segments(where: str, segments: list[DatabaseReport]) -> str:
     total, records = sum(each.size for each in segments), sum(family.records for family in families)
     return (
         f"{where}  {plural(len(segments), 'segment')}, {_times(min(starts), max(starts))}, {size(total)}, "
-        f"~{records:,} records in {names or 'no column family'}"
+        f"~{plural(records, 'record')} in {names or 'no column family'}"
     )
 
 
@@ -201,7 +203,7 @@ def _record(record: RecordShown, layout: Layout) -> list[str]:
 def _shown(data: Shown, digits: int) -> str:
     if data.size == 0:
         return "(empty)"
-    return f"{_shortened(data.text, _MOST_TEXT)}  {_shortened(data.hex, digits)}  ({data.size:,} bytes)"
+    return f"{_shortened(data.text, _MOST_TEXT)}  {_shortened(data.hex, digits)}  ({plural(data.size, 'byte')})"
 
 
 def _shortened(text: str, length: int) -> str:

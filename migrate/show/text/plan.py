@@ -103,7 +103,8 @@ def _unfinished(found: Inventory) -> str:
         return ""
     about = "" if found.exact else "about "
     replaced = f"; {about}{found.shadowed:,} of them have been replaced since" if found.shadowed else ""
-    return f"{about}{found.unfinished:,} records in the pre-upgrade column family are converted too{replaced}"
+    records = f"{plural(found.unfinished, 'record')} in the pre-upgrade column family"
+    return f"{about}{records} {'is' if found.unfinished == 1 else 'are'} converted too{replaced}"
 
 
 def _rocksdb(database: DatabaseInventory) -> str:

@@ -55,7 +55,7 @@ def counting(output: Output) -> Iterator[Listener]:
         nonlocal records
         if event.name == "dry-run.progressed":
             records += event.facts["records"]
-            status.update(f"{records:,} records read")
+            status.update(f"{plural(records, 'record')} read")
 
     with console.status("reading") as status:
         yield count

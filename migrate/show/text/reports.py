@@ -250,7 +250,7 @@ def verification_in_words(found: Verification) -> str:
 
 def verifying_in_words(found: Verifying) -> str:
     """How far a verification is that has not ended."""
-    facts = [f"{share(found.share_done)}: {found.records:,} of {found.records_expected:,} records"]
+    facts = [f"{share(found.share_done)}: {found.records:,} of {plural(found.records_expected, 'record')}"]
     if found.records_per_second is not None and found.seconds_left is not None:
         facts += [rate(found.records_per_second), f"{duration(found.seconds_left)} left"]
     return ", ".join(facts)

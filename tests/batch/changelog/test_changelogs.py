@@ -178,7 +178,7 @@ def test_what_another_writer_did_is_found(app: App) -> None:
         verify(app.spec)
     where = f"{app.new_topic}, partition 1, key"
     assert raised.value.message.splitlines() == [
-        "the changelog does not hold the new store: 1 keys missing, 1 differing, 1 extra",
+        "the changelog does not hold the new store: 1 key missing, 1 differing, 1 extra",
         f'  - missing in the changelog: {where} "{gone.decode()}"',
         f'  - differing: {where} "{other.decode()}", offset {offset - 1}: timestamp should be {at}, is {at + 1}',
         f'  - extra in the changelog: {where} "new", offset {offset}: the new store has no such entry',
