@@ -85,7 +85,7 @@ class TaskTreeSystem(System):
         if other is not None:
             return RefusedError(
                 f"{path} is a state directory of {other.system}, and not of {self.name}",
-                hint=f"name a format of its own in [source] format, {other.system}.*; `stateferry inspect` shows which",
+                hint=f"name one of its formats as [source] format, {other.system}.*; `stateferry inspect` shows which",
             )
         if self.tree.task.fullmatch(path.name):
             return RefusedError(f"{path} is a task directory, which holds the stores of one task only", hint=hint)

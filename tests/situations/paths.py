@@ -80,7 +80,7 @@ SITUATIONS = [
           BELOW, source={"path": path, "store": None})
       for path in ("orders-app", "orders-app/0_0", "orders-app/0_0/rocksdb")),
     app("a directory of Streamiz", REFUSED, "{folder}/other is a state directory of streamiz, and not of kafka-streams",
-        "next: name a format of its own in [source] format, streamiz.*", source=OTHER, do=streamiz),
+        "next: name one of its formats as [source] format, streamiz.*", source=OTHER, do=streamiz),
     *(app(f"a directory of {do.__name__}", REFUSED,
           f"{{folder}}/other holds no task directory (like 0_0); there are: {there}", APPLICATION, source=OTHER, do=do)
       for do, there in ((faust, "v1"), (quix, "default"), (spark, "metadata, offsets, state"))),
