@@ -74,7 +74,7 @@ def _verdict(verdict: Verdict) -> tuple[str, str]:
 def _notes(report: DryRunReport) -> list[str]:
     """Findings that are no reason to refuse the run."""
     tried, notes = report.tried, []
-    is_known = any(check.name == "conversion.rejects" and check.outcome == "failed" for check in report.checks)
+    is_known = any(check.name == "conversion.rejects" and check.outcome in _FINDINGS for check in report.checks)
     if tried is not None and tried.rejected and not is_known:
         notes.append(f"{number(tried.rejected)} of {plural(tried.records, 'record')} cannot be converted")
     if tried is not None:

@@ -224,7 +224,8 @@ def _example(example: BeforeAfter, layout: Layout) -> list[str]:
 def _cost(cost: Cost) -> Rows:
     rate = cost.records_per_second
     median, biggest = size(cost.median_chunk), size(cost.biggest_chunk)
-    done = f"; {cost.chunks_done:,} more are already done" if cost.chunks_done else ""
+    todo = f"{len(cost.chunks):,} of {median} (median), the largest {biggest}" if cost.chunks else "none to rewrite"
+    done = f"; {cost.chunks_done:,} already done" if cost.chunks_done else ""
     free = "" if cost.free_bytes is None else f", and {size(cost.free_bytes)} are"
     parts = {"rewriting": cost.rewrite_seconds, "verifying": cost.verify_seconds, "the rest": cost.other_seconds}
     parts |= {"the changelog": cost.changelog_seconds} if cost.changelog_seconds else {}
@@ -233,7 +234,7 @@ def _cost(cost: Cost) -> Rows:
     is_best = cost.recommended_chunk_size == cost.chunk_size
     advice = "as recommended" if is_best else f"better {size(cost.recommended_chunk_size)}"
     return {
-        "chunks": f"{len(cost.chunks):,} of {median} (median), the largest {biggest}{done}",
+        "chunks": f"{todo}{done}",
         "speed": "" if rate is None else f"{rate:,.0f} records/s per slot, measured on the sample",
         "time": f"{total} with {plural(cost.slots, 'slot')}: {times}",
         "downtime": f"{duration(cost.downtime_seconds)}: {cost.downtime}",

@@ -100,6 +100,27 @@ def test_sections_that_were_not_examined_are_named() -> None:
     assert page.text.count("Not examined: an earlier check failed.") == 4
 
 
+def test_what_is_not_there_is_not_shown() -> None:
+    report = good_report()
+    assert report.cost is not None
+    none_left = {"chunks": (), "chunks_done": 3, "median_chunk": 0, "biggest_chunk": 0}
+    text = _with(report, cost=report.cost.model_copy(update=none_left)).text
+    assert "no chunk to rewrite" in text
+    assert "No chunk to rewrite, 3 more done by earlier runs." in text
+    assert [shown for shown in ("0 chunks", "Median chunk", "Largest chunk", "Size, estimated") if shown in text] == []
+
+
+@pytest.mark.parametrize("outcome", ["failed", "warning"])
+def test_rejects_are_one_finding(outcome: str) -> None:
+    report = good_report()
+    assert report.tried is not None
+    tried = report.tried.model_copy(update={"rejected": 4})
+    said = f"4 of {tried.records:,} records cannot be converted"
+    assert _with(report, tried=tried).text.count(said) == 1
+    found = check("conversion.rejects", "few are rejected", outcome, said)
+    assert _with(report, tried=tried, checks=(*report.checks, found)).text.count(said) == 1
+
+
 def test_estimates_and_counts_are_distinguished() -> None:
     estimated = good_report()
     assert estimated.found is not None
