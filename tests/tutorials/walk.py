@@ -10,7 +10,7 @@ from tests.tutorials.outputs import agrees, difference, shortened
 from tests.tutorials.pages import Command, File, steps
 from tests.tutorials.session import Session
 
-INSTALLS = ("git ", "make ", "pip ", "python3 -m venv ", ". .venv/", "pre-commit ")
+INSTALLS = ("git ", "make ", "pip ", "python3 -m venv ", ". venv/", "pre-commit ")
 """How commands begin that install: not run where everything is installed, and their output is never compared."""
 TESTS = "make test"
 """Not run: it would run this."""
