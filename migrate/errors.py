@@ -275,6 +275,6 @@ def _missing_package(error: ModuleNotFoundError, where: str) -> MissingPackageEr
     extra = _EXTRA_OF.get(error.name or "")
     if extra is None:
         return None
-    otherwise = ", or work without Spark: --no-spark" if extra == "spark" else ""
+    otherwise = ", or work without Spark: --no-spark, or for a run --jobs N" if extra == "spark" else ""
     text = ": ".join(filter(None, (where, f"the package {error.name} is not installed")))
     return MissingPackageError(text, hint=f"pip install 'stateferry[{extra}]'{otherwise}")

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
 
 from migrate.model.units import one_line
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from migrate.model.values import Report
 
 R = TypeVar("R", bound="Report")
-_COMMAND = re.compile(r"\b(stateferry [a-z-]+ )SPEC\b")
+_COMMAND = re.compile(r"\bstateferry ([a-z-]+) SPEC\b( --no-spark)?")
+_ON_SPARK = ("run", "replay", "verify")
+"""The verbs that use Spark unless they are told not to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +95,21 @@ class Output:
         return visible_report(report, self.named)
 
     def named(self, text: str, *, in_json: bool = False) -> str:
-        """The text with the spec's path, quoted for a shell, in each command that has SPEC for it."""
+        """The text with the spec's path, quoted for a shell, in each command that has SPEC for it.
+
+        Where PySpark is not installed, a command that would use it says that it does not.
+        """
         if not self.spec or "SPEC" not in text:
             return text
         path = shlex.quote(self.spec)
         path = json.dumps(path, ensure_ascii=False)[1:-1] if in_json else path
-        return _COMMAND.sub(lambda command: command[1] + path, text)
+        refused = () if find_spec("pyspark") else _ON_SPARK
+
+        def with_path(command: re.Match[str]) -> str:
+            without = " --no-spark" if command[2] or command[1] in refused else ""
+            return f"stateferry {command[1]} {path}{without}"
+
+        return _COMMAND.sub(with_path, text)
 
     def terminal(self, stream: TextIO) -> Console | None:
         """A rich console on standard output or standard error; None where that is not a terminal."""

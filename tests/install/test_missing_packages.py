@@ -70,7 +70,9 @@ def test_without_pyspark_a_master_is_refused(needing: str, tmp_path: Path, monke
         getattr(migrate, needing)(load_spec(tmp_path / "migration.toml"), master="local[1]")
 
     assert raised.value.exit_code == 6
-    assert raised.value.hint == "pip install 'stateferry[spark]', or work without Spark: --no-spark"
+    assert (
+        raised.value.hint == "pip install 'stateferry[spark]', or work without Spark: --no-spark, or for a run --jobs N"
+    )
 
 
 def test_what_stands_in_for_a_name_can_be_used_as_a_type() -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import html
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
 
+from migrate.cli.main import main
+from migrate.show.output import Output
 from migrate.show.plain import Layout
 from tests.shared.commands import stateferry
 from tests.support import make_store, numbered
@@ -25,6 +28,20 @@ def test_the_pages_name_the_path_of_the_spec(tmp_path: Path) -> None:
         shown = html.unescape(page.read_text(encoding="utf-8"))
         assert f'<code class="command">stateferry run {shlex.quote(str(spec))}</code>' in shown
         assert "SPEC" not in shown
+
+
+def test_without_pyspark_a_command_that_would_use_it_says_that_it_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    output = Output(spec="my m.toml")
+    for verb, command in main.commands.items():
+        uses_spark = any("--jobs" in option.opts for option in command.params)
+        text, path = f"stateferry {verb} SPEC, then go", "'my m.toml'"
+        assert output.named(text) == f"stateferry {verb} {path}, then go"
+        with monkeypatch.context() as context:
+            context.setitem(sys.modules, "pyspark", None)
+            said = f"stateferry {verb} {path}{' --no-spark' if uses_spark else ''}, then go"
+            assert output.named(text) == said
+            assert output.named("stateferry run SPEC --no-spark") == f"stateferry run {path} --no-spark"
+    assert output.named("stateferry run SPEC --no-spark") == f"stateferry run {path} --no-spark"
 
 
 @pytest.mark.parametrize("spec", ["SPEC", "migration.toml", "'my specs/a b.toml'"])

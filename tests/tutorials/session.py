@@ -14,6 +14,7 @@ from tests.tutorials.outputs import presented
 
 _PLAIN = re.compile(r"stateferry [\w ./=@:-]+")
 _LONGEST_S = 900
+WITHOUT_PYSPARK = "import sys; sys.modules['pyspark'] = None"
 _SHELL = """\
 . {state}/variables 2>/dev/null
 cd "$(cat {state}/directory)" || exit 70
@@ -65,7 +66,7 @@ class Session:
 
     def _prepared(self, output: Path) -> str:
         return (
-            "import os\n"
+            f"import os\n{WITHOUT_PYSPARK}\n"
             f"for name in {OF_A_TERMINAL}: os.environ.pop(name, None)\n"
             f"os.chdir({str(self.directory)!r})\n"
             f"both = os.open({str(output)!r}, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)\n"
