@@ -124,19 +124,20 @@ class _DryRun:
 
     def _failures(self, reader: SourceReader) -> Iterator[CheckReport]:
         """What failed in reading; not once more that no record can be converted, where that is refused for all."""
+        for check in reader.failures:
+            is_said = check.name == "source.records" and self._is_refused_for_all()
+            name, claim, detail = check.name, check.claim, "needs conversion.allowed"
+            yield CheckReport(name=name, claim=claim, outcome="not run", detail=detail) if is_said else check
+
+    def _is_refused_for_all(self) -> bool:
+        """Whether no old payload can become a new one by itself."""
+        ref = self._context.ref
+        changes = [each for each in (ref.key, ref.value) if each is not None]
+        if ref.function is not None or not changes:
+            return False
         from formats.serdes.conversions import payload_problem  # loads Avro
 
-        ref = self._context.ref
-        is_refused = ref.function is None and any(
-            payload_problem(each.source, each.target) for each in (ref.key, ref.value) if each is not None
-        )
-        for check in reader.failures:
-            if is_refused and check.name == "source.records":
-                yield CheckReport(
-                    name=check.name, claim=check.claim, outcome="not run", detail="needs conversion.allowed"
-                )
-            else:
-                yield check
+        return any(payload_problem(each.source, each.target) for each in changes)
 
     def _function_checks(self) -> tuple[Check, ...]:
         """The checks that are possible once the function was called."""
