@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from migrate.batch.context import make_context
+from migrate.batch.home import remove_unfinished
 from migrate.batch.ledger.marker import claim, finish_abandoned
 from migrate.batch.log import logged
 from migrate.batch.preflight.checklist import Preflight
@@ -42,6 +43,7 @@ def snapshot(spec: Spec, *, on_event: Listener = ignore) -> SnapshotReport:
         finish_abandoned(spec.home)
         preflight = run_preflight(context, "snapshot")
         claim(spec.home, spec.source_path)
+        remove_unfinished(spec.home)
         store_snapshot(context, preflight, is_for_later=True)
     taken = find_snapshot(spec)
     return SnapshotReport(

@@ -81,6 +81,18 @@ def test_a_snapshot_takes_the_place_of_an_earlier_one_until_it_is_converted(fres
     assert fresh.offset(FIRST) == 3350, "of the second one"
 
 
+def test_a_snapshot_removes_what_a_killed_one_had_written(fresh: Application) -> None:
+    snapshot(fresh.spec)
+    half_taken = fresh.spec.home / "snapshot-0123456789ab.tmp"
+    shutil.copytree(fresh.spec.home / "snapshot", half_taken)
+    (half_taken / "snapshot.json").unlink()
+
+    snapshot(fresh.spec)
+
+    assert not half_taken.exists()
+    run(fresh.spec)
+
+
 def test_the_snapshot_of_a_run_of_the_live_directory_is_not_taken_for_one(app: Application, folder: Path) -> None:
     """Nobody asked whether that one may be used while the application goes on."""
     write_to(app.live(FIRST))
