@@ -110,7 +110,7 @@ bench: setup ## measure
 broker: setup ## run a Kafka broker on localhost:9092 for the docs' examples, until Ctrl-C
 	$(PYTHON) -m tests.broker
 
-docs-cli: setup ## write docs/cli.md, docs/json.md and docs/api.md from the code
+docs-cli: setup ## write docs/cli.md, docs/json.md, docs/api.md and the stub of migrate from the code
 	$(PYTHON) -m tests.cli.reference
 
 docs-images: setup ## write docs/images: the page of `plan` for the demo's store, as chromium shows it

@@ -139,7 +139,7 @@ def test_no_module_bears_the_name_of_an_export(package: str) -> None:
 
 
 def test_type_checkers_see_every_export_where_it_is_imported_from() -> None:
-    imports = [node for node in ast.walk(_tree(Path("migrate/__init__.py"))) if isinstance(node, ast.ImportFrom)]
+    imports = [node for node in ast.walk(_tree(Path("migrate/__init__.pyi"))) if isinstance(node, ast.ImportFrom)]
     seen = {alias.asname: str(node.module) for node in imports for alias in node.names if alias.asname is not None}
     assert {*seen} == _exported("migrate")
     for name, module in seen.items():

