@@ -13,7 +13,7 @@ from jobs.probe_executors import INSTALL, PROMISE, SHARE, DriverView, check_dire
 from jobs.session import spark_context
 from migrate.batch.preflight.check import Check, Outcome
 from migrate.batch.preflight.doctor import SPARK_CHECKS
-from migrate.dry_run.scale_model import PARTS
+from migrate.dry_run.estimate import PARTS
 from migrate.errors import RefusedError
 from migrate.model.units import plural
 from migrate.spec.conversion import conversion_ref

@@ -32,7 +32,7 @@ _HOMES = {
     "migrate.batch.switch.finalize": "finalize",
     "migrate.batch.switch.rollback": "rollback",
     "migrate.dry_run.dry_run": "plan",
-    "migrate.dry_run.report": "ChangelogPlan Cost DryRunReport Inventory SampleConversion Segmentation Verdict",
+    "migrate.dry_run.dry_run_report": "ChangelogPlan Cost DryRunReport Inventory SampleConversion Segmentation Verdict",
     "migrate.dual.access": "Progress",
     "migrate.dual.dual_store": "DualReadStore",
     "migrate.dual.handles": "DualReadArguments ReadHandle Stores",
@@ -83,10 +83,10 @@ _HOMES = {
     "migrate.stores.records": "Records",
     "migrate.stores.rocks_store": "RocksStore",
     "migrate.stores.state_store": "StateStore",
-    "migrate.survey.init.write_spec": "InitReport init_spec",
+    "migrate.survey.init_spec": "InitReport init_spec",
     "migrate.survey.inspection": "inspect",
     "migrate.survey.known_formats": "FormatReport FormatsReport SerdeReport UnsupportedReport known_formats",
-    "migrate.survey.report": "DatabaseReport InspectReport MigrationReport OwnerReport PlaceReport StoreReport",
+    "migrate.survey.inspect_report": "DatabaseReport InspectReport MigrationReport OwnerReport PlaceReport StoreReport",
 }
 _HOME_OF = dict(sorted((name, module) for module, names in _HOMES.items() for name in names.split()))
 __all__ = list(_HOME_OF)

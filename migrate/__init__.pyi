@@ -29,13 +29,13 @@ from migrate.batch.switch.cutover import cutover as cutover
 from migrate.batch.switch.finalize import finalize as finalize
 from migrate.batch.switch.rollback import rollback as rollback
 from migrate.dry_run.dry_run import plan as plan
-from migrate.dry_run.report import ChangelogPlan as ChangelogPlan
-from migrate.dry_run.report import Cost as Cost
-from migrate.dry_run.report import DryRunReport as DryRunReport
-from migrate.dry_run.report import Inventory as Inventory
-from migrate.dry_run.report import SampleConversion as SampleConversion
-from migrate.dry_run.report import Segmentation as Segmentation
-from migrate.dry_run.report import Verdict as Verdict
+from migrate.dry_run.dry_run_report import ChangelogPlan as ChangelogPlan
+from migrate.dry_run.dry_run_report import Cost as Cost
+from migrate.dry_run.dry_run_report import DryRunReport as DryRunReport
+from migrate.dry_run.dry_run_report import Inventory as Inventory
+from migrate.dry_run.dry_run_report import SampleConversion as SampleConversion
+from migrate.dry_run.dry_run_report import Segmentation as Segmentation
+from migrate.dry_run.dry_run_report import Verdict as Verdict
 from migrate.dual.access import Progress as Progress
 from migrate.dual.dual_store import DualReadStore as DualReadStore
 from migrate.dual.handles import DualReadArguments as DualReadArguments
@@ -154,20 +154,20 @@ from migrate.stores.memory import MemoryStore as MemoryStore
 from migrate.stores.records import Records as Records
 from migrate.stores.rocks_store import RocksStore as RocksStore
 from migrate.stores.state_store import StateStore as StateStore
-from migrate.survey.init.write_spec import InitReport as InitReport
-from migrate.survey.init.write_spec import init_spec as init_spec
+from migrate.survey.init_spec import InitReport as InitReport
+from migrate.survey.init_spec import init_spec as init_spec
+from migrate.survey.inspect_report import DatabaseReport as DatabaseReport
+from migrate.survey.inspect_report import InspectReport as InspectReport
+from migrate.survey.inspect_report import MigrationReport as MigrationReport
+from migrate.survey.inspect_report import OwnerReport as OwnerReport
+from migrate.survey.inspect_report import PlaceReport as PlaceReport
+from migrate.survey.inspect_report import StoreReport as StoreReport
 from migrate.survey.inspection import inspect as inspect
 from migrate.survey.known_formats import FormatReport as FormatReport
 from migrate.survey.known_formats import FormatsReport as FormatsReport
 from migrate.survey.known_formats import SerdeReport as SerdeReport
 from migrate.survey.known_formats import UnsupportedReport as UnsupportedReport
 from migrate.survey.known_formats import known_formats as known_formats
-from migrate.survey.report import DatabaseReport as DatabaseReport
-from migrate.survey.report import InspectReport as InspectReport
-from migrate.survey.report import MigrationReport as MigrationReport
-from migrate.survey.report import OwnerReport as OwnerReport
-from migrate.survey.report import PlaceReport as PlaceReport
-from migrate.survey.report import StoreReport as StoreReport
 
 __all__: list[str]
 __version__: str

@@ -101,7 +101,7 @@ def init(
     """
     from migrate.show.foreign_text import printable_toml
     from migrate.show.text.reports import show_init
-    from migrate.survey.init.write_spec import init_spec
+    from migrate.survey.init_spec import init_spec
 
     report = init_spec(
         path,

@@ -9,7 +9,7 @@ from migrate.batch.changelog.broker.checks import AtBroker
 from migrate.batch.changelog.broker.other_topics import changes_payloads, other_stores
 from migrate.batch.changelog.broker.records import total_of
 from migrate.batch.preflight.check import CheckReport
-from migrate.dry_run.report import ChangelogPlan, Inventory, SampleConversion, TopicPlanned
+from migrate.dry_run.dry_run_report import ChangelogPlan, Inventory, SampleConversion, TopicPlanned
 from migrate.errors import RegistryError
 from migrate.model.changelog.written import Way
 from migrate.model.units import duration, plural, size

@@ -28,8 +28,7 @@ from migrate.batch.source.source import target_system
 from migrate.batch.status.current import status_of
 from migrate.batch.status.run_report import already_migrated
 from migrate.dry_run.changelog_plan import changelog_plan, message_check, retention_checks, subject_checks
-from migrate.dry_run.cost import CostInputs, cost_of, cost_warnings
-from migrate.dry_run.report import (
+from migrate.dry_run.dry_run_report import (
     ChangelogPlan,
     DryRunReport,
     Inventory,
@@ -37,6 +36,7 @@ from migrate.dry_run.report import (
     Segmentation,
     SegmentPlanned,
 )
+from migrate.dry_run.estimate import CostInputs, cost_of, cost_warnings
 from migrate.dry_run.source_reader import Options, SourceReader
 from migrate.dry_run.verdict import NEEDED_TO_READ, conversion_checks, make_verdict
 from migrate.errors import MigrationError, SpecError, system_errors_explained
@@ -50,6 +50,8 @@ from migrate.spec.ways import changelog_note, takes_times, way_of
 from migrate.stores.files import existing_parent
 
 SAMPLE = 10_000
+
+
 _NO_CHANGELOG = "the files name no changelog: is logging disabled? where there is one"
 
 

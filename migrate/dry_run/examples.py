@@ -11,7 +11,7 @@ from formats import EntryError, Format, Headers, History, StateRecord
 from formats.serde import BytesSerde
 from formats.serdes.json_text import dump_json, with_texts
 from migrate.batch.plan.sample import Entry
-from migrate.dry_run.report import BeforeAfter
+from migrate.dry_run.dry_run_report import BeforeAfter
 from migrate.model.preview import cut_beside, shown, shown_beside
 from migrate.model.units import moment, visible
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from migrate.batch.plan.make import record_bytes
 from migrate.batch.source.source import Source
-from migrate.dry_run.report import ChangelogPosition, DatabaseInventory, FamilyInventory, Inventory, Role
-from migrate.dry_run.sizes import RecordSizes
+from migrate.dry_run.dry_run_report import ChangelogPosition, DatabaseInventory, FamilyInventory, Inventory, Role
+from migrate.dry_run.sample_conversion import RecordSizes
 from migrate.model.plan import DatabasePlan
 from migrate.model.store_partition import StorePartition
 from migrate.stores.files import present

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from bisect import bisect_left
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from operator import eq
+from itertools import accumulate, islice, pairwise
+from operator import eq, lt
 from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
 
 from formats import Conversion, EntryError, Format
 from formats.likeness import SURE, FormatSample, leaves_marks
@@ -17,10 +22,8 @@ from formats.registry import FORMATS
 from migrate.batch.chunk.reader import Records
 from migrate.batch.chunk.times import TimesColumn, make_converter
 from migrate.batch.plan.sample import Entry, convert_sample
+from migrate.dry_run.dry_run_report import BeforeAfter, Collision, FormatHint, Inventory, SampleConversion, Sizes
 from migrate.dry_run.examples import before_after
-from migrate.dry_run.key_order import KeyOrder
-from migrate.dry_run.report import BeforeAfter, FormatHint, Inventory, SampleConversion
-from migrate.dry_run.sizes import RecordSizes
 from migrate.engine.changelog import logged_times
 from migrate.engine.columns import unpacked_times
 from migrate.engine.converter import Converter
@@ -30,13 +33,18 @@ from migrate.engine.rejects import CountRejects, RejectsByReason
 from migrate.kafka.partitioners import elsewhere
 from migrate.model.key_range import show_key
 from migrate.model.plan import DatabasePlan, FamilyMapping, KeyPlace
+from migrate.model.preview import shown
 from migrate.model.units import plural
 from migrate.spec.allowed import LOST_FIELDS
 from migrate.stores.batch import Batch
 from migrate.systems import STANDALONE, owner_around
 
 _MOST_DIFFERENCES = 3
+
+
 _RUNS_PER_EXAMPLE = 16
+
+
 _ALL_COMPARED = 1000
 """The first records of a sample are all compared with other formats, later ones more and more rarely."""
 
@@ -331,3 +339,112 @@ def _unchanged(old: Batch, new: Batch) -> int:
         return sum(map(eq, zip(old.keys, old.values, strict=True), zip(new.keys, new.values, strict=True)))
     before = dict(zip(old.keys, old.values, strict=True))
     return sum(before.get(key) == value for key, value in zip(new.keys, new.values, strict=True))
+
+
+_KEPT = 3
+
+
+OldKeys = Callable[[], list[bytes]]
+
+
+class KeyOrder:
+    """Compares neighbouring new keys, one column family of a store partition after the other."""
+
+    def __init__(self) -> None:
+        self.colliding = 0
+        self.collisions: list[Collision] = []
+        self.out_of_order: Collision | None = None
+        self._last: tuple[bytes, OldKeys] | None = None
+        self._store_partition = ""
+
+    def begin(self, store_partition: str) -> None:
+        """The next keys belong to another column family, or another RocksDB directory."""
+        self._store_partition = store_partition
+        self._last = None
+
+    def add(self, keys: list[bytes], old_keys: OldKeys) -> None:
+        """Compare new keys, in the order of the old ones; `old_keys` returns the old ones, for an example."""
+        last = [] if self._last is None else [self._last[0]]
+        if (last and last[0] >= keys[0]) or not all(map(lt, keys, islice(keys, 1, None))):
+            last_old = [] if self._last is None else self._last[1]()[-1:]
+            self._compare([*zip(last_old + old_keys(), last + keys, strict=True)])
+        self._last = keys[-1], old_keys
+
+    def _compare(self, pairs: list[tuple[bytes, bytes]]) -> None:
+        """Compare neighbours among (old key, new key)."""
+        for (first, before), (second, key) in pairwise(pairs):
+            if before < key:
+                continue
+            found = Collision(
+                store_partition=self._store_partition, first=shown(first), second=shown(second), new_key=shown(key)
+            )
+            if before > key:
+                self.out_of_order = self.out_of_order or found
+                continue
+            self.colliding += 1
+            if len(self.collisions) < _KEPT:
+                self.collisions.append(found)
+
+
+_EXACT = 4096
+"""Larger sizes are rounded up by less than 1 %, to limit the number of different sizes."""
+
+
+_STEPS = 128
+
+
+class SizeCounter:
+    """Counts of sizes."""
+
+    def __init__(self) -> None:
+        self._weights: Counter[int] = Counter()
+        self._largest = 0
+
+    def add(self, sizes: npt.NDArray[np.uint32], weight: float = 1.0) -> None:
+        """Count each size as `weight` records."""
+        self._largest = max(self._largest, int(sizes.max()))
+        for size, count in zip(*np.unique(sizes, return_counts=True), strict=True):
+            self._weights[_rounded(int(size))] += count * weight
+
+    def sizes(self) -> Sizes | None:
+        """Quantiles and buckets of the sizes; None: nothing was counted."""
+        if not self._weights:
+            return None
+        ascending = sorted(self._weights.items())
+        passed = list(accumulate(weight for _, weight in ascending))
+        p50, p99 = (ascending[bisect_left(passed, part * passed[-1])][0] for part in (0.5, 0.99))
+        return Sizes(
+            p50=min(p50, self._largest),
+            p99=min(p99, self._largest),
+            largest=self._largest,
+            buckets=self._buckets(passed[-1]),
+        )
+
+    def _buckets(self, total: float) -> tuple[tuple[int, float], ...]:
+        shares: defaultdict[int, float] = defaultdict(float)
+        for size, weight in self._weights.items():
+            shares[1 << (size - 1).bit_length() if size else 0] += weight / total
+        bounds = [0] if 0 in shares else []
+        bounds += [1 << power for power in range(max(min(shares), 1).bit_length() - 1, max(shares).bit_length())]
+        return tuple((bound, round(float(shares[bound]), 6)) for bound in bounds)
+
+
+class RecordSizes:
+    """Sizes of keys and of values."""
+
+    def __init__(self) -> None:
+        self.keys = SizeCounter()
+        self.values = SizeCounter()
+
+    def add(self, batch: Batch, weight: float = 1.0) -> None:
+        """Count a batch that is not empty."""
+        lengths = np.frombuffer(batch.lengths, dtype="<u4").reshape(-1, 2)
+        self.keys.add(lengths[:, 0], weight)
+        self.values.add(lengths[:, 1], weight)
+
+
+def _rounded(size: int) -> int:
+    if size <= _EXACT:
+        return size
+    step = 1 << max(0, size.bit_length() - _STEPS.bit_length())
+    return -(-size // step) * step

@@ -21,9 +21,9 @@ from migrate.batch.preflight.check import CheckReport, failed
 from migrate.batch.preflight.retry import as_migration_error, with_retries
 from migrate.batch.source.sampling import RUN_LENGTH, SampleSize, read_sample
 from migrate.batch.source.source import Source
-from migrate.dry_run.cost import NOT_MEASURED, Measured, measure
+from migrate.dry_run.dry_run_report import DatabaseInventory, Inventory, SampleConversion
+from migrate.dry_run.estimate import NOT_MEASURED, Measured, measure
 from migrate.dry_run.inventory import Place, Tally, database_inventory, inventory_of, places_of
-from migrate.dry_run.report import DatabaseInventory, Inventory, SampleConversion
 from migrate.dry_run.sample_conversion import ConversionCounts, FullScan, SampleConverter, conversion_results
 from migrate.errors import ChunkFailedError, CorruptionError, MigrationError, RefusedError, system_errors_explained
 from migrate.model.plan import Chunk, DatabasePlan, FamilyMapping, KeyPlace

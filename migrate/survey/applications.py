@@ -10,8 +10,15 @@ from pathlib import Path
 from formats import get_format
 from migrate.model.units import plural
 from migrate.stores.regular_files import Folder
-from migrate.survey.likeness import formats_of, hint, likeness_of
-from migrate.survey.report import DatabaseReport, FamilyReport, PlaceReport, StoreKind, StoreReport, UnsupportedStore
+from migrate.survey.databases import formats_of, hint, likeness_of
+from migrate.survey.inspect_report import (
+    DatabaseReport,
+    FamilyReport,
+    PlaceReport,
+    StoreKind,
+    StoreReport,
+    UnsupportedStore,
+)
 from migrate.systems import SYSTEMS, System, owner_around, system_of_application
 
 

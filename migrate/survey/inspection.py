@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from migrate.batch.home import MARKER
+from migrate.batch.ledger.standing import StandingReader
 from migrate.errors import CorruptionError, MigrationError, RefusedError, system_errors_explained
 from migrate.stores.lock import lock_holders
+from migrate.stores.regular_files import MAX_DEPTH, Folder
+from migrate.stores.rocksdb.layout import is_rocksdb
 from migrate.survey.applications import (
     Application,
     StoreDatabase,
     application_around,
+    application_at,
     application_places,
     databases_of,
     stores_of,
 )
 from migrate.survey.databases import Place, damaged_database, database_report
-from migrate.survey.other_systems import recognise_around
-from migrate.survey.own_folders import migration_around, migration_place, migration_report, role_in
-from migrate.survey.report import DatabaseReport, InspectReport, MigrationReport, OwnerReport, PlaceReport
-from migrate.survey.walk import WalkResult, walk
+from migrate.survey.inspect_report import DatabaseReport, InspectReport, MigrationReport, OwnerReport, PlaceReport
+from migrate.survey.other_systems import holds_databases, recognise, recognise_around
 from migrate.systems import STANDALONE
 from migrate.systems.task_tree import locks_above
 
@@ -138,3 +144,128 @@ def _command(pid: int) -> str:
         return Path("/proc", str(pid), "comm").read_text(encoding="utf-8", errors="replace").strip() if pid else ""
     except OSError:  # not Linux, or the process has just ended
         return ""
+
+
+@dataclass
+class WalkResult:
+    """The directories that a walk recognised, in the order of names."""
+
+    databases: list[Path] = field(default_factory=list)
+    applications: list[Application] = field(default_factory=list)
+    migrations: list[Path] = field(default_factory=list)
+    others: list[PlaceReport] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def walk(path: Path, *, is_part: bool) -> WalkResult:
+    """Walk `path`; `is_part`: it lies in a recognised directory, so that only RocksDB directories are looked for."""
+    found = WalkResult()
+    _walk(Folder(path), found, is_part=is_part)
+    return found
+
+
+def _walk(folder: Folder, found: WalkResult, *, is_part: bool, depth: int = 0) -> None:
+    if depth > MAX_DEPTH:
+        found.warnings.append(f"{folder.path} is {depth} directories deep: its content was skipped")
+        return
+    try:
+        if is_rocksdb(folder.path):
+            found.databases.append(folder.path)
+            return
+        if not is_part:
+            place = _recognise(folder, found)
+            if isinstance(place, PlaceReport) and not holds_databases(place):
+                return
+            is_part = place is not None
+        found.warnings += [
+            f"{folder.path / name} is a symbolic link to {(folder.path / name).resolve()}: it was not followed"
+            for name in folder.links
+        ]
+        inside = [folder.inside(name) for name in folder.folders]
+    except OSError as error:
+        found.warnings.append(f"{error.filename or folder.path} cannot be read: {error.strerror}")
+        return
+    for below in inside:
+        _walk(below, found, is_part=is_part, depth=depth + 1)
+
+
+def _recognise(folder: Folder, found: WalkResult) -> Path | Application | PlaceReport | None:
+    """What the directory is, which is added to `found`; None: nothing known."""
+    if is_migration(folder):
+        found.migrations.append(folder.path)
+        return folder.path
+    if (application := application_at(folder)) is not None:
+        found.applications.append(application)
+        return application
+    if (place := recognise(folder)) is not None:
+        found.others.append(place)
+    return place
+
+
+_PLAN = re.compile(r"plan-\d{4,}\.json")
+
+
+_ROLES = {
+    "snapshot": "the snapshot that a run converts",
+    "new": "a new store, which no application uses",
+    "old": "the old store, kept until `finalize`",
+}
+
+
+def is_migration(folder: Folder) -> bool:
+    """Whether it is a migration's folder: it has the marker, or an earlier release's plan, ledger or snapshot."""
+    if MARKER in folder.files:
+        return True
+    is_planned = any(_PLAN.fullmatch(name) for name in folder.files)
+    if "ledger" in folder.folders and (is_planned or "run.lock" in folder.files):
+        return True
+    with suppress(PermissionError):
+        return "snapshot" in folder.folders and "snapshot.json" in folder.inside("snapshot").files
+    return False
+
+
+def migration_around(path: Path) -> Path | None:
+    """The migration's folder that is, or contains, `path`."""
+    for folder in (path, *path.parents[:6]):
+        with suppress(OSError):
+            if is_migration(Folder(folder)):
+                return folder
+    return None
+
+
+def role_in(home: Path, directory: Path) -> str:
+    """The role of a RocksDB directory in a migration's folder, for people; empty: not known."""
+    place, *rest = directory.relative_to(home).parts
+    if place == "new":
+        rest = rest[1:]  # the run's id
+    if place.startswith("snapshot-"):
+        return "an unfinished snapshot, which the next run removes"
+    what = _ROLES.get(place)
+    return "" if what is None else f"migration {home.name}: {what}, {'/'.join(rest)}"
+
+
+def migration_report(home: Path) -> MigrationReport:
+    """The state of a migration, read from its folder alone; `error` says why it cannot be read."""
+    snapshot = home / "snapshot"
+    found = MigrationReport(path=home, name=home.name, state=None, snapshot=snapshot if snapshot.is_dir() else None)
+    try:
+        standing = StandingReader(home).read()
+        plan = standing.plan
+        facts: dict[str, object] = {"state": standing.state}
+        if plan is not None:
+            facts |= {
+                "chunks_planned": len(plan.chunks),
+                "chunks_left": len(standing.pending),
+                "records_in": standing.totals.records_in,
+                "store_partitions": tuple(partition.id for partition in plan.store_partitions),
+                "last_commit_ms": standing.last_commit_ms,
+            }
+    except MigrationError as error:
+        facts = {"error": error.message}
+    return found.model_copy(update=facts)
+
+
+def migration_place(found: MigrationReport) -> PlaceReport:
+    """The report of a migration's folder as a place."""
+    sentence = f"Stateferry: the folder of the migration {found.name}, {found.state or 'whose state cannot be read'}"
+    return PlaceReport(path=found.path, system="stateferry", sentence=sentence)

@@ -19,7 +19,7 @@ from migrate.stores.rocksdb.layout import is_rocksdb
 from migrate.stores.rocksdb.options_file import read_options
 from migrate.stores.rocksdb.unreadable import check_no_backup
 from migrate.survey.applications import application_at
-from migrate.survey.report import PlaceReport
+from migrate.survey.inspect_report import PlaceReport
 from migrate.systems import STANDALONE, SYSTEMS
 
 _FAUST_TABLE = re.compile(r"(.+)-(\d+)\.db")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from formats import StateRecord
 from migrate.batch.preflight.check import CheckReport
-from migrate.dry_run.report import DryRunReport
+from migrate.dry_run.dry_run_report import DryRunReport
 from tests.support import open_store
 
 Change = Callable[[bytes, bytes], tuple[bytes, bytes] | None]

@@ -10,7 +10,7 @@ import pytest
 
 import migrate
 from migrate.dry_run import dry_run, source_reader
-from migrate.dry_run.report import DryRunReport
+from migrate.dry_run.dry_run_report import DryRunReport
 from migrate.errors import ExitCode, RejectedError
 from tests.dry_run.support import nothing_changes
 from tests.dry_run.test_exactness import plan_with

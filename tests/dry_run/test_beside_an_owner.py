@@ -9,7 +9,7 @@ from pathlib import Path
 
 import migrate
 from migrate import plan
-from migrate.dry_run.report import DryRunReport
+from migrate.dry_run.dry_run_report import DryRunReport
 from migrate.model.events import Event
 from tests.batch.switch.support import make_application
 from tests.dry_run.support import checks, everything, failed, temporary_leftovers

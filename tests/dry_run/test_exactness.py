@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from migrate import plan, run
-from migrate.dry_run.report import DryRunReport
+from migrate.dry_run.dry_run_report import DryRunReport
 from migrate.spec.spec import Spec
 from tests.dry_run.support import Change, Expected, as_function, failed, quantile, what_is_left, write_runs
 from tests.support import (

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from migrate import plan
-from migrate.dry_run.report import DryRunReport
+from migrate.dry_run.dry_run_report import DryRunReport
 from tests.dry_run.support import checks
 from tests.support import KEY_VALUE, TIMESTAMPED, make_families, make_spec
 

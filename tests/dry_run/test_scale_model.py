@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from migrate.dry_run.scale_model import (
+from migrate.dry_run.estimate import (
     CHUNKS_PER_SLOT,
     MIB,
     MOST_CHUNKS,

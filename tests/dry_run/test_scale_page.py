@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from jobs.executor import SparkExecutor
-from migrate.dry_run.scale_model import DEFAULT_CHUNK_SIZE, PARTS, Load, Work, model, recommended_chunk_size
+from migrate.dry_run.estimate import DEFAULT_CHUNK_SIZE, PARTS, Load, Work, model, recommended_chunk_size
 
 PAGE = Path(__file__).parents[2] / "docs/scale.md"
 TB = 10**12

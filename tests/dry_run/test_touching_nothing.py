@@ -13,7 +13,7 @@ import pytest
 
 import migrate
 from migrate import plan
-from migrate.dry_run.report import DryRunReport
+from migrate.dry_run.dry_run_report import DryRunReport
 from migrate.model.events import Event
 from migrate.spec.spec import Spec
 from tests.batch.switch.support import StopAt, StoppedError, go_on, in_place_spec, make_application

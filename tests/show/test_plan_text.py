@@ -11,7 +11,7 @@ import pytest
 
 from formats import StateRecord
 from migrate import Spec, plan
-from migrate.dry_run.report import DryRunReport
+from migrate.dry_run.dry_run_report import DryRunReport
 from migrate.show.output import Output
 from migrate.show.page.dry_run_page import dry_run_page
 from migrate.show.text.plan import show_plan

@@ -10,7 +10,7 @@ import migrate
 from migrate.batch.ledger.stored_plan import load_plan
 from migrate.batch.preflight.check import CheckReport
 from migrate.batch.preflight.doctor import doctor
-from migrate.dry_run.report import DryRunReport
+from migrate.dry_run.dry_run_report import DryRunReport
 from migrate.errors import MigrationError
 from migrate.model.reports import RunReport
 from migrate.spec.loading import load_spec

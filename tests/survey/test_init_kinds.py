@@ -10,7 +10,7 @@ import pytest
 
 from migrate import RefusedError, SpecError, load_spec, plan
 from migrate.spec.loading import parse_spec
-from migrate.survey.init.write_spec import InitReport, init_spec
+from migrate.survey.init_spec import InitReport, init_spec
 from tests.dry_run.segmented import FAMILY, HOUR, NOON, hours, make_segments, sessions
 from tests.support import make_families, make_store, numbered
 

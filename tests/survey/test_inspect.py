@@ -14,7 +14,7 @@ import pytest
 from migrate import DualReadStore, RefusedError, inspect, load_spec, run
 from migrate.errors import CorruptionError
 from migrate.model.reports import State
-from migrate.survey.report import InspectReport
+from migrate.survey.inspect_report import InspectReport
 from tests.bad_input.support import to_toml
 from tests.shared.commands import CommandServer
 from tests.support import (

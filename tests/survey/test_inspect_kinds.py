@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from migrate import inspect
-from migrate.survey.report import StoreReport
+from migrate.survey.inspect_report import StoreReport
 from tests.dry_run.segmented import FAMILY, HOUR, NOON, hours, make_segments, sessions, windows
 from tests.shared.commands import CommandServer
 from tests.support import make_families, make_store, numbered

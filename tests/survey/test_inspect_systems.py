@@ -9,7 +9,7 @@ from deltalake import write_deltalake
 from pyarrow import table
 
 from migrate import RefusedError, inspect
-from migrate.survey.report import PlaceReport
+from migrate.survey.inspect_report import PlaceReport
 from tests.support import make_families, make_store, numbered
 
 

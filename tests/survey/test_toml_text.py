@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from migrate.spec.loading import parse_spec
-from migrate.survey.init.template import SpecComments, spec_text, toml_string, toml_strings
+from migrate.survey.spec_template import SpecComments, spec_text, toml_string, toml_strings
 from tests.support import KEY_VALUE, TIMESTAMPED
 
 SURROGATES: tuple[Literal["Cs"], ...] = ("Cs",)

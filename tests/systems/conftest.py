@@ -11,7 +11,8 @@ from formats import FORMATS
 from formats import registry as format_registry
 from migrate.dry_run import sample_conversion
 from migrate.spec import allowed
-from migrate.survey import known_formats, likeness
+from migrate.survey import databases as likeness
+from migrate.survey import known_formats
 from migrate.systems import SYSTEMS
 from tests.support import make_families
 from tests.systems.toys import (

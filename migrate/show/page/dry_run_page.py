@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from migrate.batch.preflight.check import CheckReport, Outcome
-from migrate.dry_run.report import (
+from migrate.dry_run.dry_run_report import (
     ChunkPlanned,
     Cost,
     DryRunReport,

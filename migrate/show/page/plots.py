@@ -9,7 +9,7 @@ from math import floor, log, log10
 from statistics import median
 from typing import TypeVar
 
-from migrate.dry_run.report import Sizes
+from migrate.dry_run.dry_run_report import Sizes
 from migrate.model.units import duration, number, plural, share, size
 from migrate.show.page.working_time import RateOverTime
 

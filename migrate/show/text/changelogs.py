@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from migrate.dry_run.report import ChangelogPlan
+from migrate.dry_run.dry_run_report import ChangelogPlan
 from migrate.model.reports import Behind, ChangelogReport, Held, SetBack, TailReport
 from migrate.model.units import duration, plural, size
 

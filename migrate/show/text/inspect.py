@@ -6,7 +6,14 @@ from migrate.model.preview import Shown
 from migrate.model.units import moment, plural, size
 from migrate.show.output import Output
 from migrate.show.plain import Layout
-from migrate.survey.report import DatabaseReport, FamilyReport, InspectReport, MigrationReport, RecordShown, StoreReport
+from migrate.survey.inspect_report import (
+    DatabaseReport,
+    FamilyReport,
+    InspectReport,
+    MigrationReport,
+    RecordShown,
+    StoreReport,
+)
 
 _WIDTH_OF_TABLES = 100
 _MOST_TEXT = 40

@@ -29,7 +29,7 @@ from migrate.show.text.changelogs import behind_in_words, changelogs_in_words, h
 
 if TYPE_CHECKING:
     from migrate.batch.status.history import RunHistory
-    from migrate.survey.init.write_spec import InitReport
+    from migrate.survey.init_spec import InitReport
 
 _MOST_STEPS = 12
 

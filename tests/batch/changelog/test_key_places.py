@@ -12,7 +12,7 @@ import pytest
 from formats import StateRecord
 from migrate import catch_up, plan, run
 from migrate.batch.ledger.stored_plan import load_plan
-from migrate.dry_run.report import DryRunReport
+from migrate.dry_run.dry_run_report import DryRunReport
 from migrate.errors import RejectedError
 from migrate.kafka.partitioners import PARTITIONERS
 from migrate.queries.side_by_side.stores import SideBySideStores

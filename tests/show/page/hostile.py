@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from migrate.dry_run.report import (
+from migrate.dry_run.dry_run_report import (
     BeforeAfter,
     ChangelogPosition,
     ChunkPlanned,

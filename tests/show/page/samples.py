@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 from migrate.batch.preflight.check import CheckReport
-from migrate.dry_run.report import (
+from migrate.dry_run.dry_run_report import (
     BeforeAfter,
     ChangelogPosition,
     ChunkPlanned,

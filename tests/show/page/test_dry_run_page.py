@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from migrate.dry_run.report import DryRunReport, Verdict
+from migrate.dry_run.dry_run_report import DryRunReport, Verdict
 from migrate.show.page.dry_run_page import dry_run_page
 from tests.show.page.hostile import HOSTILE, ugly_report
 from tests.show.page.reading import Page, leaves

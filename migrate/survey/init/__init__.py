@@ -1,1 +1,0 @@
-"""`stateferry init`: write a spec for a directory."""
