@@ -27,8 +27,6 @@ class Findings:
     meanings: list[str] = field(default_factory=list)
     """Logical types that differ: of `problems` those that a function may overlook, since the bytes fit."""
     lost: Lost = field(default_factory=dict)
-    widens_integers: bool = False
-    """Whether an integer becomes a float or a double that cannot hold all of its kind."""
 
 
 def compare(pairing: Pairing) -> Findings:
@@ -63,7 +61,6 @@ class _Comparison:
 
     def _primitives(self, old: Primitive, new: Primitive, path: str) -> None:
         if old.kind in BITS and BITS[old.kind] > EXACT.get(new.kind, BITS[old.kind]):
-            self.findings.widens_integers = True
             self.findings.risks.append(f"{path}: numbers that a {new.kind} cannot hold exactly")
         if meanings_differ(old.logical, new.logical):
             self._mean_other(old.logical, new.logical, path)

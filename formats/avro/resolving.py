@@ -5,7 +5,7 @@ fastavro decodes and encodes. `Pairing` decides which type is read as which.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache, partial
 from typing import NoReturn
 
@@ -13,12 +13,12 @@ from formats.avro.binary import PACK
 from formats.avro.compiling import compile_pairing
 from formats.avro.defaults import default_tree
 from formats.avro.fastavro_tree import KEY, SIZES, VALUE, Codec, Tree, branch_of, codec, is_empty, slot, tagged
-from formats.avro.matching import Pairing, pair, short
+from formats.avro.matching import Pairing, pair
 from formats.avro.objects import to_object, to_tree
 from formats.avro.program import AvroProgram, pack_number, run_avro
 from formats.avro.resolvable import Findings, Lost, compare
 from formats.avro.schema import AvroSchema, types_of
-from formats.avro.types import Array, Enum, Map, Named, Primitive, Record, Type, Types, Union
+from formats.avro.types import Array, Enum, Map, Named, Primitive, Record, Type, Union
 from formats.errors import InvalidEntryError, UnresolvableSchemasError
 
 
@@ -207,29 +207,3 @@ def _resolved_named(pairing: Pairing, old: Named, new: Named, tree: Tree) -> Tre
         else:
             found[slot(number)] = _resolved(pairing, before.fields[source].type, field.type, tree[slot(source)])
     return found
-
-
-def resolution_revision(writer: AvroSchema, reader: AvroSchema) -> int:
-    """The first revision of the rules that gives the same bytes for these schemas as the present one."""
-    if _findings(writer, reader).widens_integers:
-        return 3
-    types = types_of(reader)
-    return 2 if _aliases_clash(types) or _branches_are_alike(types) else 1
-
-
-def _aliases_clash(types: Types) -> bool:
-    """Whether an alias is also the name or alias of another type or field."""
-    records = (known.fields for known in types.named.values() if isinstance(known, Record))
-    groups = [[(known.name, known.aliases) for known in types.named.values()]]
-    groups += [[(each.name, each.aliases) for each in fields] for fields in records]
-    return any(_is_twice(name for own, aliases in group for name in {own, *aliases}) for group in groups)
-
-
-def _branches_are_alike(types: Types) -> bool:
-    named = ([each.name for each in union.branches if isinstance(each, Named)] for union in types.unions())
-    return any(_is_twice(map(short, names)) for names in named)
-
-
-def _is_twice(names: Iterable[str]) -> bool:
-    listed = list(names)
-    return len({*listed}) < len(listed)

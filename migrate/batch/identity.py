@@ -19,14 +19,12 @@ from migrate.errors import SourceChangedError
 from migrate.model.plan import Plan
 from migrate.model.store_partition import StorePartition, StoreState
 from migrate.spec.conversion_ref import ConversionRef
-from migrate.spec.spec import Spec, TargetSection
+from migrate.spec.spec import Spec
 from migrate.spec.ways import changelog_identity
 from migrate.stores.rocksdb.database import StoreContent
 from migrate.stores.rocksdb.layout import database_files, file_states, metadata_digest
 
 _STORE = "store "
-_BY_SYNTAX = "2:"
-"""The function is identified by its syntax tree and its imports; earlier releases used its bytecode."""
 _CHANGED_HINT = (
     "restore what changed to go on, or start again: stateferry abandon SPEC removes our files, and nothing else"
 )
@@ -37,26 +35,16 @@ _REPLAY_HINT = (
 _IN_USE_HINT = (
     "restore what changed; that migration's new stores are in use, so another one needs another `name` in the spec"
 )
-_BY_BYTECODE_HINT = (
-    "restore it to go on, under the Python version that the migration was started with; the release that started it "
-    "identified functions by their bytecode, and does not recognize one that has a set in it: if it did not change, "
-    "start again: stateferry abandon SPEC removes our files, and nothing else"
-)
-_CAME_LATER = {"version", "retention_ms", "segment_ms", "value", "key", "leave_out"}
 
 
 def migration_identity(
-    spec: Spec,
-    source: Source,
-    ref: ConversionRef,
-    known: Mapping[str, str] | None = None,
-    read: Callable[[Path], Reading] = read_store,
+    spec: Spec, source: Source, ref: ConversionRef, read: Callable[[Path], Reading] = read_store
 ) -> dict[str, str]:
     """Digests, by name, of the spec's parts that affect the result, of the code and of the source's files.
 
     `[run]`, the engine, the Spark master and this tool's version do not affect the result, and are no part of it.
     """
-    return spec_identity(spec, ref, known) | store_identity(source, read)
+    return spec_identity(spec, ref) | store_identity(source, read)
 
 
 def store_identity(source: Source, read: Callable[[Path], Reading] = read_store) -> dict[str, str]:
@@ -81,8 +69,8 @@ def present_identity(source: Source, plan: Plan, home: Path) -> dict[str, str]:
     return found
 
 
-def spec_identity(spec: Spec, ref: ConversionRef, known: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The part of the identity that does not need the source, by the schemes of the `known` identity."""
+def spec_identity(spec: Spec, ref: ConversionRef) -> dict[str, str]:
+    """The part of the identity that does not need the source."""
     sections = {
         "[source]": stable_json(spec.source),
         "[target]": stable_json(spec.target),
@@ -94,7 +82,7 @@ def spec_identity(spec: Spec, ref: ConversionRef, known: Mapping[str, str] | Non
         if serdes is not None:
             sections[f"[conversion.{name}] schemas"] = serdes.identity
     sections |= changelog_identity(spec)
-    return {name: _digest(text) for name, text in sections.items()} | _function_identity(ref, known or {})
+    return {name: _digest(text) for name, text in sections.items()} | _function_identity(ref)
 
 
 def common_identity(spec: Spec, ref: ConversionRef) -> str:
@@ -106,30 +94,15 @@ def common_identity(spec: Spec, ref: ConversionRef) -> str:
     return migration_id({**spec_identity(spec, ref), **sections})
 
 
-def _function_identity(ref: ConversionRef, known: Mapping[str, str]) -> dict[str, str]:
-    """The function's digests by the scheme of the known ones; a digest without a prefix is of the first scheme."""
-    if ref.function is None or _is_by_bytecode(known):
-        from migrate.spec.function.bytecode import conversion_digest
-
-        return {"function": _digest(conversion_digest(ref))}
+def _function_identity(ref: ConversionRef) -> dict[str, str]:
     own = dict(ref.code).get("", str(ref.function))
     parts = {f"function: {path}": digest[:32] for path, digest in ref.code if path}
-    jobs = ("function: jobs/", "function: jobs.py")  # of the user: earlier releases, and runs on Spark, left it out
-    if "function" in known and not any(name.startswith(jobs) for name in known):
-        parts = {name: digest for name, digest in parts.items() if not name.startswith(jobs)}
-    return {"function": f"{_BY_SYNTAX}{_digest(own)}", **parts}
-
-
-def _is_by_bytecode(known: Mapping[str, str]) -> bool:
-    return not known.get("function", _BY_SYNTAX).startswith(_BY_SYNTAX)
+    return {"function": _digest(own), **parts}
 
 
 def stable_json(section: BaseModel, exclude: set[str] | None = None) -> str:
-    """A section of the spec as JSON, without unset keys that earlier releases did not have: it stays the same."""
-    absent = {name for name in _CAME_LATER if getattr(section, name, None) in (None, ())}
-    if isinstance(section, TargetSection) and not section.store_names:
-        absent |= {"store", "stores"}
-    return section.model_dump_json(exclude=(exclude or set()) | absent)
+    """A section of the spec as JSON, without keys that are unset: one that a later release adds changes nothing."""
+    return section.model_dump_json(exclude=exclude, exclude_none=True)
 
 
 def store_state(directories: dict[str, Path], known: StoreState | None = None) -> StoreState:
@@ -201,7 +174,7 @@ def migration_id(identity: dict[str, str]) -> str:
 
 def check_spec(spec: Spec, ref: ConversionRef, standing: Standing) -> None:
     """Raises SourceChangedError where the spec or the function is not that of the migration any more."""
-    check_identity(standing.identity, spec_identity(spec, ref, standing.identity), standing)
+    check_identity(standing.identity, spec_identity(spec, ref), standing)
 
 
 def check_identity(known: Mapping[str, str], identity: Mapping[str, str], standing: Standing | None = None) -> None:
@@ -213,10 +186,7 @@ def check_identity(known: Mapping[str, str], identity: Mapping[str, str], standi
     changed = changed_parts(known, identity)
     if not changed:
         return
-    is_unrecognized = changed == ["function"] and _is_by_bytecode(known)
-    hint = _BY_BYTECODE_HINT if is_unrecognized else _CHANGED_HINT
-    if standing is not None and standing.is_in_use:
-        hint = _IN_USE_HINT
+    hint = _CHANGED_HINT if standing is None or not standing.is_in_use else _IN_USE_HINT
     if standing is not None and not standing.is_live and "function" in known and all(map(is_of_function, changed)):
         hint = _REPLAY_HINT + hint
     raise SourceChangedError(

@@ -103,7 +103,7 @@ def _is_published(context: Context, standing: Standing) -> bool:
 
 def _changed(context: Context, standing: Standing) -> list[str]:
     """The names of the parts of the spec and the function that are not the migration's any more."""
-    return changed_parts(standing.identity, spec_identity(context.spec, context.ref, standing.identity))
+    return changed_parts(standing.identity, spec_identity(context.spec, context.ref))
 
 
 def _revision(context: Context, standing: Standing) -> Revision | None:

@@ -72,9 +72,7 @@ def load_serdes(
     target = _new_serde(new, part, resolve, pinned)
     # Ids are never given to another schema, and a subject may get a version while a migration runs.
     is_growing = (old.inner or old).subject is not None
-    texts: dict[str, object] = {"from": {} if is_growing else _texts(source), "to": _texts(target)}
-    if (revision := _revision(source, target)) > 1:
-        texts["revision"] = revision
+    texts = {"from": {} if is_growing else _texts(source), "to": _texts(target)}
     return PayloadSerdes(source, target, json.dumps(texts), pinned.text)
 
 
@@ -191,18 +189,6 @@ def _parsed(text: str, what: str) -> AvroSchema:
         return AvroSchema(text)
     except SchemaError as error:
         raise SpecError(f"{what} is not an Avro schema: {error}", hint="fix it, or name another") from error
-
-
-def _revision(source: Serde, target: Serde) -> int:
-    """The revision of how payloads are written; 1 is not part of the identity, as before there were others."""
-    if source.name == target.name == "json":
-        return 2  # numbers keep their text
-    old, new = getattr(source, "schemas", ()), getattr(target, "schemas", ())
-    if not (old and new):
-        return 1
-    from formats.avro.resolving import resolution_revision
-
-    return max(resolution_revision(writer, new[0][1]) for _, writer in old)
 
 
 def _texts(serde: Serde) -> dict[str, str]:

@@ -221,6 +221,4 @@ def changelog_identity(spec: Spec) -> dict[str, str]:
     if section is None:
         return {}
     asked = {"application_id": application_of(spec), "timestamps": section.timestamps}
-    if section.timestamps == "changelog" and spec.conversion.function is not None:
-        asked["seen_by"] = "function"  # which got no time in earlier releases
     return {"[changelog]": json.dumps({**asked, "way": section.way or "new-topic"})}

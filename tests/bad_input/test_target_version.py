@@ -94,6 +94,6 @@ def test_naming_the_version_is_part_of_what_the_migration_is_and_leaving_it_out_
     app.run(verb="status")
     named = load_spec(app.spec_file)
 
-    assert stable_json(without.target) == f'{{"format":"{TIMESTAMPED}","path":"new/orders-app"}}'
+    assert stable_json(without.target) == f'{{"format":"{TIMESTAMPED}","path":"new/orders-app","stores":[]}}'
     before, after = (spec_identity(spec, conversion_ref(spec)) for spec in (without, named))
     assert {name for name in before if before[name] != after[name]} == {"[target]"}

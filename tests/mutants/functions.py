@@ -38,14 +38,6 @@ FUNCTIONS: tuple[Mutant, ...] = (
         tests=("test_a_function_given_as_an_object_is_known_again_with_the_sets_that_it_brings[file]",),
     ),
     Mutant(
-        name="first-scheme-forgotten",
-        claim="I5",
-        definition="_function_identity",
-        old="if ref.function is None or _is_by_bytecode(known):",
-        new="if ref.function is None:",
-        tests=("test_a_migration_that_was_begun_by_bytecode_is_finished",),
-    ),
-    Mutant(
         name="what-functions-raise-escapes",
         claim="I9",
         definition="_call",

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from formats import StateRecord
-from migrate import ExitCode, RefusedError, cutover, load_spec, replay, run, verify
+from migrate import ExitCode, load_spec, run
 from migrate.spec.conversion import conversion_ref
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.function.fingerprint import files_for_executors, with_fingerprint
@@ -25,8 +25,6 @@ from migrate.spec.function.syntax_tree import parsed, tree_digest
 from tests.support import RAW, make_store, numbered, read_family
 
 ROOT = Path(__file__).parents[2]
-BY_BYTECODE = ROOT / "tests/fixtures/function-by-bytecode"
-"""Killed after its first chunk, under Python 3.11, by the last release that told functions by their bytecode."""
 RECORDS = 300
 SPEC = """
 name = "sets"
@@ -300,34 +298,3 @@ def test_two_specs_of_one_process_import_modules_of_one_name_each_its_own(tmp_pa
     for folder in ("a", "b"):
         make_store(tmp_path / folder / "store", numbered(RECORDS))
         assert _migrated(tmp_path / folder, "one", folder) == {folder.encode()}
-
-
-@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="bytecode is that of one version")
-def test_a_migration_that_was_begun_by_bytecode_is_finished(tmp_path: Path) -> None:
-    shutil.copytree(BY_BYTECODE, tmp_path / "left")
-    spec = load_spec(tmp_path / "left/migration.toml")
-
-    report = run(spec)
-
-    assert (report.chunks_done_before, report.totals.records_out) == (1, 600)
-    assert verify(spec).verification.ok
-    cutover(spec)
-    assert read_family(spec.source_path) == {key: value + b"!" for key, value in numbered(600).items()}
-    assert run(spec).next_step.startswith("already migrated")
-
-
-def test_where_bytecode_does_not_know_the_function_again_the_way_out_is_told(tmp_path: Path) -> None:
-    shutil.copytree(BY_BYTECODE, tmp_path / "left")
-    with (tmp_path / "left/conversion.py").open("a") as module:
-        module.write("# one comment more\n")
-
-    spec = load_spec(tmp_path / "left/migration.toml")
-
-    with pytest.raises(RefusedError, match="changed since: function") as caught:
-        run(spec)
-
-    assert "by their bytecode" in caught.value.hint
-    assert "stateferry abandon SPEC" in caught.value.hint
-    assert replay(spec).chunks_done_before == 1
-    cutover(spec)
-    assert read_family(spec.source_path) == {key: value + b"!" for key, value in numbered(600).items()}

@@ -7,13 +7,11 @@ import os
 import subprocess
 import sys
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from migrate import SpecError, doctor, load_spec, plan, run
-from migrate.batch.identity import spec_identity
 from migrate.model import packages
 from migrate.spec.conversion import conversion_ref
 from migrate.spec.function.fingerprint import files_for_executors
@@ -176,22 +174,3 @@ def test_a_program_and_its_function_keep_their_own_jobs_until_spark_is_needed(tm
     assert read_family(tmp_path / "new") == {key: value.upper() for key, value in numbered(20).items()}
     known = json.loads((tmp_path / "work/shadows/plan-0001.json").read_text())["identity"]
     assert {"function: jobs/__init__.py", "function: jobs/loudness.py"} < known.keys()
-
-
-WITH_JOBS, WITHOUT = {"function", "function: conv.py", "function: jobs/__init__.py"}, {"function", "function: conv.py"}
-
-
-@pytest.mark.parametrize(
-    "known, names",
-    [
-        ({}, WITH_JOBS),
-        ({"function": "2:x", "function: jobs.py": "x"}, WITH_JOBS),
-        ({"function": "2:x", "function: conv.py": "x"}, WITHOUT),
-    ],
-)
-def test_a_migration_that_left_jobs_out_of_its_identity_is_recognized(
-    known: dict[str, str], names: set[str], tmp_path: Path
-) -> None:
-    spec = load_spec(write(tmp_path, "def unused():\n    import jobs"))
-    ref = replace(conversion_ref(spec), code=(("conv.py", "a"), ("jobs/__init__.py", "b")))
-    assert {name for name in spec_identity(spec, ref, known) if name.startswith("function")} == names

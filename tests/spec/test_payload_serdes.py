@@ -211,43 +211,6 @@ def test_a_version_that_a_subject_gets_meanwhile_changes_no_identity(
     assert after.identity == before.identity
 
 
-def _record(*fields: str, more: str = "") -> str:
-    return f'{{"type":"record","name":"Order"{more},"fields":[{",".join(fields)}]}}'
-
-
-_A = '{"name":"a","type":"int"}'
-_U = '{"type":"record","name":"%s.U","fields":[]}'
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "revision"),
-    [
-        (_record(_A), _record('{"name":"b","type":"long","aliases":["a","c","b"]}', more=',"aliases":["Old"]'), 1),
-        (
-            _record(_A),
-            _record('{"name":"b","type":"int","aliases":["a"]}', '{"name":"a","type":"int","default":0}'),
-            2,
-        ),
-        (_record(_A), _record('{"name":"a","type":"double"}'), 1),
-        (_record(_A), _record('{"name":"a","type":"float"}'), 3),
-        (_record('{"name":"a","type":["null","long"]}'), _record('{"name":"a","type":["null","float"]}'), 3),
-        (_record(_A), _record(f'{{"name":"b","type":["null",{_U % "x"},{_U % "y"}],"default":null}}', _A), 2),
-        (_record(_A), _record(f'{{"name":"b","type":["null",{_U % "x"}],"default":null}}', _A), 1),
-        (_record(_A), f'["null",{_record(_A)},{_U % "x"}]'.replace('"x.U"', '"U","aliases":["Order"]'), 2),
-    ],
-)
-def test_a_migration_does_not_go_on_by_other_rules_than_it_was_begun_with(
-    folder: Path, old: str, new: str, revision: int
-) -> None:
-    """Of most pairs the identity is what it was before there was another revision."""
-    (folder / "old.avsc").write_text(old)
-    (folder / "new.avsc").write_text(new)
-    text = 'from = {serde = "avro", frame = "none", schema = "old.avsc"}\n'
-    identity = json.loads(_load(text + 'to = {serde = "avro", frame = "none", schema = "new.avsc"}', folder).identity)
-    texts = {"from": {"None": json.dumps(json.loads(old))}, "to": {"None": json.dumps(json.loads(new))}}
-    assert identity == texts | ({"revision": revision} if revision > 1 else {})
-
-
 def test_a_name_that_java_refuses_is_a_warning_of_the_new_schema_alone(folder: Path, registry: Registry) -> None:
     odd = OLD.replace('"a"', '"order-id"')
     registry.subjects["orders-value"] = [Version(1, odd, GUID)]

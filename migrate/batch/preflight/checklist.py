@@ -141,8 +141,7 @@ class Preflight:
     @cached_property
     def identity(self) -> dict[str, str]:
         """The parts of the migration's identity."""
-        known = None if self.stored is None else self.standing.identity
-        return migration_identity(self._spec, self.source, self._context.ref, known, self.read)
+        return migration_identity(self._spec, self.source, self._context.ref, self.read)
 
     @property
     def migration_id(self) -> str:

@@ -121,7 +121,7 @@ class EqualRanges:
 def _digests(subject: Subject) -> Iterator[tuple[str, str]]:
     """For each store partition, a digest of everything on which its comparison depends."""
     context, plan = subject.context, subject.plan
-    conversion = (plan.migration_id, spec_identity(context.spec, context.ref, plan.identity))
+    conversion = (plan.migration_id, spec_identity(context.spec, context.ref))
     layout: defaultdict[str, list[str]] = defaultdict(list)
     for database in subject.databases:
         layout[database.store_partition].append(database.model_dump_json())

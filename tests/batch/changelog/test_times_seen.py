@@ -10,13 +10,10 @@ import pytest
 
 from formats import StateRecord
 from migrate import catch_up, plan, run
-from migrate.batch import identity
 from migrate.batch.changelog import times
 from migrate.dry_run.examples import timestamp_in_words
-from migrate.errors import SourceChangedError
 from migrate.queries.side_by_side.stores import SideBySideStores
 from migrate.spec.spec import Spec
-from migrate.spec.ways import changelog_identity
 from tests.batch.changelog.support import NOW, TASKS, Record
 from tests.batch.changelog.test_times import PlainApp
 from tests.broker.broker import Broker
@@ -131,22 +128,6 @@ def test_a_sample_has_keys_that_the_end_of_a_long_changelog_names(
     assert _plan(app.spec, full=True)[:3] == (2 * COUNT, 0, True)
     run(app.spec)  # its own sample sees the times too
     assert app.migrated(1) == _entries(app.expected(1))
-
-
-def test_a_migration_whose_function_saw_no_times_is_not_continued(
-    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app = _app("seen-before", tmp_path, broker, sets_time).make()
-    real = changelog_identity
-
-    def before(spec: Spec) -> dict[str, str]:
-        return {name: text.replace('"seen_by": "function", ', "") for name, text in real(spec).items()}
-
-    with monkeypatch.context() as earlier:
-        earlier.setattr(identity, "changelog_identity", before)
-        run(app.spec)
-    with pytest.raises(SourceChangedError, match=r"changed since: \[changelog\]"):
-        run(app.spec)
 
 
 def test_a_sample_that_finds_no_record_is_no_proof(
