@@ -11,10 +11,7 @@ from typing import TypeVar
 
 from starlette.types import ASGIApp
 
-from migrate.serve.web.limits import Limits
-from migrate.serve.web.metrics import Metrics
-from migrate.serve.web.problems import Problem
-from migrate.serve.web.wire import Receive, Scope, Send, refusal
+from migrate.serve.http_messages import Limits, Metrics, Problem, Receive, Scope, Send, refusal
 
 T = TypeVar("T")
 _ONCE = (b"host", b"authorization")

@@ -11,10 +11,7 @@ import httpx
 
 from migrate.queries.routing.hosts import HostInfo
 from migrate.serve.admission import Memory
-from migrate.serve.web.limits import Limits
-from migrate.serve.web.metrics import Metrics
-from migrate.serve.web.problems import Problem
-from migrate.serve.web.wire import JSON, NDJSON, PROBLEM_JSON, Answer, Request
+from migrate.serve.http_messages import JSON, NDJSON, PROBLEM_JSON, Answer, Limits, Metrics, Problem, Request
 
 FORWARDED = b"x-stateferry-forwarded"
 """Names the host that forwards a request."""

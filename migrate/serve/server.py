@@ -24,7 +24,7 @@ from migrate.queries.routing.hosts import HostInfo
 from migrate.queries.routing.metadata import Router
 from migrate.queries.side_by_side.stores import SideBySideStores
 from migrate.queries.stores import QueryableStores
-from migrate.serve.web.limits import Limits
+from migrate.serve.http_messages import Limits
 
 if TYPE_CHECKING:
     from uvicorn import Server

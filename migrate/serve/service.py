@@ -16,17 +16,23 @@ from migrate.queries.json_values import json_bytes
 from migrate.queries.routing.metadata import Router
 from migrate.queries.side_by_side.stores import SideBySideStores
 from migrate.queries.stores import QueryableStores
-from migrate.serve.answers.compare import Compare
-from migrate.serve.answers.keys import Keys
-from migrate.serve.answers.pages import page
-from migrate.serve.answers.scans import Scan
-from migrate.serve.answers.stores import about_store, about_stores
-from migrate.serve.context import Context
-from migrate.serve.docs.openapi import openapi
-from migrate.serve.docs.page import docs_page
-from migrate.serve.web.limits import Limits
-from migrate.serve.web.problems import Problem, problem_of
-from migrate.serve.web.wire import PIECE, Answer, Receive, Request, Scope, Send, as_bearer, refusal
+from migrate.serve.http_messages import (
+    PIECE,
+    Answer,
+    Limits,
+    Problem,
+    Receive,
+    Request,
+    Scope,
+    Send,
+    as_bearer,
+    problem_of,
+    refusal,
+)
+from migrate.serve.key_endpoints import Compare, Keys, about_store, about_stores
+from migrate.serve.openapi import docs_page, openapi
+from migrate.serve.range_endpoints import Scan, page
+from migrate.serve.serve_context import Context
 
 Handler = Callable[[Request], Awaitable[Answer | Scan]]
 _PUBLIC = ("/health", "/docs", "/openapi.json")

@@ -20,8 +20,8 @@ from migrate.queries.routing.hosts import HostInfo
 from migrate.queries.routing.metadata import Router
 from migrate.queries.side_by_side.stores import SideBySideStores
 from migrate.queries.stores import QueryableStores
+from migrate.serve.http_messages import Limits
 from migrate.serve.server import listening
-from migrate.serve.web.limits import Limits
 from tests.support import KEY_VALUE, TIMESTAMPED, make_families, make_store
 
 TEXT = StringSerde()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from migrate.serve.docs.openapi import openapi
+from migrate.serve.openapi import openapi
 from tests.serve.services import ORDERS, TIMES, TIMESTAMPED, Asked, make_orders, make_timed_orders, orders_of, serving
 
 

@@ -19,7 +19,7 @@ import pytest
 from formats.serdes.text import StringSerde
 from migrate.queries.definition import StoreDefinition
 from migrate.queries.stores import QueryableStores
-from migrate.serve.web.limits import Limits
+from migrate.serve.http_messages import Limits
 from tests.serve.processes import OF_ORDERS, PARTITIONS, free_addresses, make_host, partition_of, served
 from tests.serve.services import ORDERS, Asked, make_orders, orders_of, serving, text_definition
 from tests.shared.windowed import make_segments, session_key, session_time, window_key, window_time

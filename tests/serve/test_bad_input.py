@@ -15,8 +15,8 @@ from formats.serdes.numeric import NumberSerde
 from migrate.errors import RefusedError, SpecError
 from migrate.queries.definition import StoreDefinition
 from migrate.queries.stores import QueryableStores
+from migrate.serve.http_messages import Limits
 from migrate.serve.server import listening
-from migrate.serve.web.limits import Limits
 from tests.serve.services import Asked, make_orders, orders_of, serving, text_definition
 from tests.shared.windowed import make_segments, window_key
 from tests.support import KEY_VALUE, make_store

@@ -20,8 +20,8 @@ from migrate.model.units import visible
 from migrate.queries.side_by_side.report import GetReport
 from migrate.queries.side_by_side.stores import SideBySideStores
 from migrate.queries.stores import QueryableStores
-from migrate.serve.docs.openapi import openapi
-from migrate.serve.web.limits import Limits
+from migrate.serve.http_messages import Limits
+from migrate.serve.openapi import openapi
 from tests.serve.services import Asked, make_orders, orders_of, serving
 from tests.shared.totals import totals_records, totals_spec
 from tests.support import KEY_VALUE, TIMESTAMPED, make_spec

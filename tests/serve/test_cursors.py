@@ -6,8 +6,8 @@ import base64
 
 import pytest
 
-from migrate.serve.web.cursors import Cursors
-from migrate.serve.web.problems import Problem
+from migrate.serve.http_messages import Problem
+from migrate.serve.serve_context import Cursors
 
 PLACE = ["", 1, "YQ=="]
 

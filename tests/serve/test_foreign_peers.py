@@ -15,7 +15,7 @@ import pytest
 
 from migrate.queries.routing.hosts import HostInfo, stated_hosts
 from migrate.queries.routing.metadata import KeyRouter
-from migrate.serve.web.limits import Limits
+from migrate.serve.http_messages import Limits
 from tests.serve.processes import make_host, partition_of
 from tests.serve.services import ORDERS, Asked, orders_of, serving
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from migrate.serve.web.limits import Limits
+from migrate.serve.http_messages import Limits
 from tests.serve.services import Asked, make_orders, orders_of, serving
 
 KEYS = [f"order-{number:06d}" for number in range(40_000)]

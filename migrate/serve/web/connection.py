@@ -6,9 +6,7 @@ import asyncio
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from migrate.serve.web.limits import Limits
-from migrate.serve.web.problems import Problem
-from migrate.serve.web.wire import refusal
+from migrate.serve.http_messages import Limits, Problem, refusal
 
 _LINGER_SECONDS = 2.0
 """How long what a refused client still sends is read: a connection closed before would lose the answer."""

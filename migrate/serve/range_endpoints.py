@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Iterator
+import threading
+from collections.abc import AsyncGenerator, Generator, Iterator
 from collections.abc import Set as AbstractSet
+from contextlib import ExitStack, aclosing, closing, suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 from urllib.parse import urlencode
@@ -18,14 +20,29 @@ from migrate.queries.json_values import as_json, json_bytes
 from migrate.queries.open.partition import Opened
 from migrate.queries.routing.hosts import HostInfo
 from migrate.queries.views.composite import decoded
-from migrate.serve.answers.keys import encoding_of, read_key
-from migrate.serve.context import Context, Placed
 from migrate.serve.forwarding import PAGE
-from migrate.serve.handles import Resolved, SeenPartition
-from migrate.serve.records import check_kind, records_in, type_of
-from migrate.serve.web.wire import Answer, Header, Request, flag, whole_number
+from migrate.serve.http_messages import (
+    NDJSON,
+    Answer,
+    Header,
+    Problem,
+    Receive,
+    Request,
+    Scope,
+    Send,
+    flag,
+    problem_of,
+    send_body,
+    whole_number,
+)
+from migrate.serve.key_endpoints import encoding_of, read_key
+from migrate.serve.record_json import check_kind, every_record, records_in, type_of
+from migrate.serve.serve_context import Context, Placed
+from migrate.serve.served_stores import Resolved, SeenPartition
 
 _ROWS = 100
+
+
 _NAMES = ("from", "to", "limit", "cursor", "reverse", "encoding", "stale")
 
 
@@ -145,3 +162,126 @@ class _Page:
         cursor = None if following is None else self.context.cursors.seal(self._asked, made_of, following)
         body = b'{"records":[' + b",".join(records) + b'],"cursor":' + json_bytes(cursor) + b"}"
         return Answer(body, headers=headers)
+
+
+_RECORDS, _BYTES = 500, 256 << 10
+"""Pulled at a time: short enough for the point queries in between."""
+
+
+class _Lines:
+    """The records of this host as lines, some at a time; pulled in threads, one after the other."""
+
+    def __init__(self, records: Generator[dict[str, object], None, None]) -> None:
+        self._records = records
+        self._pulling = threading.Lock()
+        self.count = 0
+
+    def pull(self) -> bytes:
+        """The next lines; none: that was all."""
+        lines: list[bytes] = []
+        size = 0
+        with self._pulling:
+            for record in self._records:
+                lines.append(json_bytes(record))
+                size += len(lines[-1])
+                if len(lines) >= _RECORDS or size >= _BYTES:
+                    break
+        self.count += len(lines)
+        return b"\n".join([*lines, b""]) if lines else b""
+
+    def close(self) -> None:
+        """Close the store's iterator, after a pull that is under way."""
+        with self._pulling, closing(self._records):
+            pass
+
+
+@dataclass
+class Scan:
+    """A streamed scan that has begun: an ASGI application of its own."""
+
+    context: Context
+    request: Request
+    placed: Placed
+    slot: ExitStack
+    lines: _Lines
+    first: bytes
+    headers: tuple[Header, ...]
+    elsewhere: int = 0
+    """Records that other hosts have sent."""
+
+    @classmethod
+    async def begin(cls, context: Context, request: Request) -> Scan | Answer:
+        """Read the first records, so that what is wrong from the start has a status of its own."""
+        store = request.part(2)
+        is_stale = flag(request.parameters(("stale",)), "stale")
+        handle = context.handle(store)
+        if request.scope["method"] == "HEAD":
+            return Answer(b"", kind=NDJSON)
+
+        placed = context.placed(store, request)
+
+        def begun(resolved: Resolved) -> tuple[_Lines, bytes, tuple[Header, ...]]:
+            own = context.own(resolved, placed, is_stale=is_stale)
+            lines = _Lines(every_record(resolved.format, own.views.values()))
+            return lines, lines.pull(), own.headers
+
+        with ExitStack() as slot:
+            slot.enter_context(context.scanning())
+            lines, first, as_of = await handle.ask(begun)
+            return cls(context, request, placed, slot.pop_all(), lines, first, as_of)
+
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the lines, and at last whether they were all."""
+        gone = asyncio.create_task(_disconnected(receive))
+        headers = [
+            (b"content-type", NDJSON),
+            (b"cache-control", b"no-store"),
+            (b"x-accel-buffering", b"no"),
+            *self.headers,
+        ]
+        try:
+            with self.slot:
+                await send({"type": "http.response.start", "status": 200, "headers": headers})
+                last = await self._sent(send, gone)
+            await send_body(send, json_bytes(last) + b"\n")
+        finally:
+            gone.cancel()
+            self.context.metrics.streamed.inc(self.lines.count)
+            with suppress(RuntimeError):  # the pool is shut down, and the process about to end
+                self.context.pool.submit(self.lines.close)
+
+    async def _sent(self, send: Send, gone: asyncio.Task[None]) -> dict[str, object]:
+        """Send all lines but the last, and return that one."""
+        seconds = self.context.limits.scan_seconds
+        too_long = Problem(503, f"the scan took longer than {seconds:g} s", hint="read /range page by page")
+        try:
+            async with asyncio.timeout(seconds), aclosing(self._all_lines()) as every:
+                async for lines in every:
+                    with self.context.memory.holding(len(lines)):
+                        await send_body(send, lines, is_last=False)
+                    if gone.done():
+                        return {"error": too_long.document}
+        except TimeoutError:
+            return {"error": too_long.document}
+        except Exception as error:  # noqa: BLE001 - whatever it is, the stream must not look complete
+            return {"error": problem_of(error).document}
+        return {"end": True, "records": self.lines.count + self.elsewhere}
+
+    async def _all_lines(self) -> AsyncGenerator[bytes, None]:
+        """The lines of this host, then those of the others."""
+        loop = asyncio.get_running_loop()
+        lines = self.first
+        while lines:
+            yield lines
+            lines = await loop.run_in_executor(self.context.pool, self.lines.pull)
+        for host, partitions in self.placed.others.items():
+            async with aclosing(self.context.forwarder.lines(host, self.request, partitions)) as found:
+                async for lines, records in found:
+                    self.elsewhere += records
+                    if lines:
+                        yield lines
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

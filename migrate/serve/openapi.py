@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, get_args
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from migrate.model.packages import VERSION
 from migrate.queries.json_values import ENCODINGS
 from migrate.queries.side_by_side.report import Verdict
+from migrate.serve.http_messages import Answer
 
 _KEY = (
     "The key: text for string and uuid, digits for numbers, true or false for boolean, "
     "JSON text for json, avro and list, base64url for bytes."
 )
+
+
 _PARAMETERS: dict[str, tuple[str, dict[str, Any], str]] = {
     "store": ("path", {"type": "string"}, "The store's name."),
     "key": ("path", {"type": "string"}, _KEY),
@@ -40,6 +46,8 @@ _PARAMETERS: dict[str, tuple[str, dict[str, Any], str]] = {
     "cursor": ("query", {"type": "string"}, "Of the page before."),
     "reverse": ("query", {"type": "boolean"}, "From the last key to the first, within each partition."),
 }
+
+
 _RECORD = {
     "type": "object",
     "required": ["key", "value"],
@@ -55,6 +63,8 @@ _RECORD = {
         },
     },
 }
+
+
 _PROBLEM = {
     "type": "object",
     "required": ["status", "title"],
@@ -66,12 +76,26 @@ _PROBLEM = {
         "next": {"type": "string", "description": "What to do next."},
     },
 }
+
+
 _NAMES = {"type": "array", "items": {"type": "string"}}
+
+
 _RECORDS = {"type": "array", "items": {"$ref": "#/components/schemas/Record"}}
+
+
 _TIMES = {"key": {}, "records": _RECORDS, "complete": {"type": "boolean", "description": "Whether these are all."}}
+
+
 _PAGE = {"records": _RECORDS, "cursor": {"type": ["string", "null"], "description": "Of the next page; null: none."}}
+
+
 _OBJECT: dict[str, Any] = {"type": "object"}
+
+
 _SIDE = {"type": ["object", "null"], "description": "The record; null: there is none."}
+
+
 _COMPARED = {
     "store_partition": {"type": "string"},
     "verdict": {"enum": [*get_args(Verdict)]},
@@ -80,6 +104,8 @@ _COMPARED = {
     "changes": {**_NAMES, "description": "Fields in which the converted record differs from the old one."},
     "differences": {**_NAMES, "description": "Fields in which the new record differs from the converted one."},
 }
+
+
 _COMPARISON = {
     "type": "object",
     "properties": {
@@ -88,7 +114,11 @@ _COMPARISON = {
         "is_complete": {"type": "boolean", "description": "Whether these are all."},
     },
 }
+
+
 _OF_KEY = ("store", "key", "stale", "encoding")
+
+
 _ENDPOINTS: tuple[tuple[str, str, tuple[str, ...], dict[str, Any], str], ...] = (
     ("/stores", "The stores and their formats.", (), _OBJECT, ""),
     ("/stores/{store}", "A store and its partitions on this host.", ("store",), _OBJECT, ""),
@@ -140,6 +170,8 @@ _ENDPOINTS: tuple[tuple[str, str, tuple[str, ...], dict[str, Any], str], ...] = 
     ("/health", "Whether the service answers; needs no token.", (), _OBJECT, ""),
     ("/metrics", "Metrics for Prometheus.", (), {"type": "string"}, "text/plain"),
 )
+
+
 _STATUSES = {
     "400": "The key, a parameter or the cursor cannot be read, or the store is of another type.",
     "401": "The bearer token is missing or wrong.",
@@ -185,3 +217,15 @@ def _parameter(name: str) -> dict[str, Any]:
     place, schema, what = _PARAMETERS[name]
     shown = name.removesuffix("_time").removesuffix("_key")
     return {"name": shown, "in": place, "required": place == "path", "schema": schema, "description": what}
+
+
+POLICY = b"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+
+@cache
+def docs_page() -> Answer:
+    """The page."""
+    loader = PackageLoader("migrate.serve", "templates")
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    text = environment.get_template("docs.html.j2").render(api=openapi())
+    return Answer(text.encode(), kind=b"text/html; charset=utf-8", headers=((b"content-security-policy", POLICY),))

@@ -21,12 +21,16 @@ from migrate.queries.open.partition import Entries, Opened, Partition
 from migrate.queries.open.pinned import PinnedPartition
 from migrate.queries.stores import QueryableStores
 from migrate.serve.admission import LargeReads
-from migrate.serve.records import type_of
-from migrate.serve.web.problems import Problem
+from migrate.serve.http_messages import Problem
+from migrate.serve.record_json import type_of
 from migrate.stores.records import BatchSource
 
 T = TypeVar("T")
+
+
 _MOVING = (StateStoreMigratedError, StoreNotReadyError, StoreClosedError)
+
+
 _PAUSE_SECONDS = 0.005
 
 

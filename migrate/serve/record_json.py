@@ -23,11 +23,15 @@ from migrate.queries.stores import StoreType
 from migrate.queries.views.results import ValueAndTimestamp
 from migrate.queries.views.segments import MAX_TIME
 from migrate.queries.views.types import QueryableStoreTypes
-from migrate.serve.web.problems import Problem
+from migrate.serve.http_messages import Problem
 
 Json = dict[str, object]
+
+
 ReadTimes = Callable[[StoreDefinition, Any, Any, int, int], Generator[Json, None, None]]
 """From definition, view, key and the bounds of time to records."""
+
+
 _ENDPOINTS = {
     "key-value": "keys, range, all",
     "versioned": "keys",
