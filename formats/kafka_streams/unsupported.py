@@ -17,43 +17,11 @@ org.apache.kafka.streams.kstream.internals.foreignkeyjoin.CombinedKeySchema, Sub
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from formats.unsupported import UnsupportedKind
 
 WINDOW_HEADERS_FAMILY = "windowKeyValueWithHeaders"
 LIST_HEADERS_FAMILY = "listValueWithHeaders"
-
 _RESTORE = "let the application restore the store from its changelog"
-
-
-@dataclass(frozen=True, slots=True)
-class UnsupportedKind:
-    """A kind of store that no format describes."""
-
-    name: str
-    """The name of one such store, with its article."""
-    recognized_by: str
-    reason: str
-    instead: str
-    """What to do instead."""
-    families: tuple[str, ...] = ()
-    """Column families that no other kind has."""
-    store_name: str | None = None
-    """A regular expression: Kafka Streams' own names for stores of this kind, and no others."""
-    likely_name: str | None = None
-    """A regular expression for names that other stores may have too."""
-
-    def is_kind_of(self, store: str | None, families: Iterable[str]) -> bool:
-        """Whether the name or the column families of a store are of this kind and no other."""
-        is_named = store is not None and self.store_name is not None and re.fullmatch(self.store_name, store)
-        return bool(is_named) or not {*families}.isdisjoint(self.families)
-
-    def may_be_kind_of(self, store: str) -> bool:
-        """Whether the name of a store may be of this kind."""
-        return self.likely_name is not None and re.fullmatch(self.likely_name, store) is not None
-
-
 EMIT_ON_CLOSE_WINDOWS = UnsupportedKind(
     name="a window store that emits when a window closes",
     recognized_by=f"the column family {WINDOW_HEADERS_FAMILY!r}; without headers, keys alone: they begin with 00 or 01",
@@ -86,7 +54,6 @@ FOREIGN_KEY_SUBSCRIPTIONS = UnsupportedKind(
     store_name=r"KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-\d+",
     likely_name=r".+-subscription-store",
 )
-
 UNSUPPORTED: tuple[UnsupportedKind, ...] = (
     EMIT_ON_CLOSE_WINDOWS,
     EMIT_ON_CLOSE_SESSIONS,

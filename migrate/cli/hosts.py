@@ -85,7 +85,7 @@ class HostOptions:
 
         Raises SpecError, RefusedError, and BrokerError where the broker cannot be asked.
         """
-        from migrate.kafka.partitioners import PARTITIONERS
+        from formats.partitioners import PARTITIONERS
         from migrate.queries.routing.broker import GroupPlacement, partition_counts
         from migrate.queries.routing.hosts import HostInfo
         from migrate.queries.routing.metadata import KeyRouter, stated_router

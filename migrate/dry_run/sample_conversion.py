@@ -30,9 +30,8 @@ from migrate.engine.converter import Converter
 from migrate.engine.left_out import LeftOut
 from migrate.engine.pump import pump
 from migrate.engine.rejects import CountRejects, RejectsByReason
-from migrate.kafka.partitioners import elsewhere
 from migrate.model.key_range import show_key
-from migrate.model.plan import DatabasePlan, FamilyMapping, KeyPlace
+from migrate.model.plan import DatabasePlan, FamilyMapping, KeyPlace, elsewhere
 from migrate.model.preview import shown
 from migrate.model.units import plural
 from migrate.spec.allowed import LOST_FIELDS

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
 
 from pydantic import AliasChoices, Field
 
+from formats.partitioners import PARTITIONERS
 from migrate.model.key_range import KeyRange, tiling_flaw
 from migrate.model.store_partition import StorePartition, place_name
 from migrate.model.values import Stored
@@ -103,6 +104,19 @@ class KeyPlace(Stored):
     """Of the changelog."""
     number: int
     """The one of this store partition."""
+
+
+def elsewhere(place: KeyPlace | None) -> Callable[[bytes], int | None] | None:
+    """What tells the partition of a key that belongs to another one than this place; None: nobody can tell."""
+    if place is None:
+        return None
+    of = PARTITIONERS[place.partitioner]
+
+    def partition_of(key: bytes) -> int | None:
+        there = of(key, place.partitions) if key else place.number  # librdkafka puts an empty key anywhere
+        return None if there == place.number else there
+
+    return partition_of
 
 
 class Plan(Stored):

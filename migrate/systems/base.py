@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from formats import Format
-from formats.kafka_streams.unsupported import UnsupportedKind
+from formats.unsupported import UnsupportedKind
 from migrate.errors import RefusedError
 from migrate.model.store_partition import ChangelogOffsets, Line, Segment, StorePartition
 from migrate.model.units import plural

@@ -9,7 +9,16 @@
         rocksdb/<store>/                   a key-value store
         <store>/<store>.<start>/           a segment of a windowed store
 
-Source: org.apache.kafka.streams.processor.internals.StateDirectory.
+Since 4.3 each RocksDB directory has a column family `offsets`:
+
+| key (UTF-8)           | value                                     |
+|-----------------------|-------------------------------------------|
+| `<topic>-<partition>` | changelog offset, 64-bit big-endian       |
+| `status`              | 64-bit big-endian: 1 open, 0 closed       |
+| `position`            | the position of queries, padded with 00   |
+
+Source: org.apache.kafka.streams.processor.internals.StateDirectory; KIP-1035,
+org.apache.kafka.streams.state.internals.RocksDBStore.
 """
 
 from __future__ import annotations
@@ -17,28 +26,29 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from struct import Struct
+from struct import error as StructError
 
 from formats import Format
-from formats.kafka_streams.families import OFFSETS as OFFSETS_FAMILY
-from formats.kafka_streams.families import SESSION_HEADERS_FAMILY
-from formats.kafka_streams.unsupported import (
-    EMIT_ON_CLOSE_SESSIONS,
-    EMIT_ON_CLOSE_WINDOWS,
-    UNSUPPORTED,
-    UnsupportedKind,
-)
+from formats.kafka_streams.families import OFFSETS, SESSION_HEADERS_FAMILY
+from formats.kafka_streams.unsupported import EMIT_ON_CLOSE_SESSIONS, EMIT_ON_CLOSE_WINDOWS, UNSUPPORTED
+from formats.unsupported import UnsupportedKind
 from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
 from migrate.stores.regular_files import Folder, read_regular
 from migrate.stores.rocksdb.database import open_read_only
 from migrate.stores.rocksdb.options_file import read_options, rocksdb_version
-from migrate.systems import offsets_family
 from migrate.systems.checkpoint_file import CHECKPOINT, OFFSET_UNKNOWN, format_checkpoint, read_position_file
-from migrate.systems.discovery import TaskTreeSystem, has_global, has_tasks
-from migrate.systems.offsets_family import read_offsets
-from migrate.systems.task_tree import KAFKA_STREAMS, STREAMIZ, locks_above
+from migrate.systems.task_tree import KAFKA_STREAMS, STREAMIZ, TaskTreeSystem, has_global, has_tasks, locks_above
 
 _LEAST_SEGMENT_MS = 60_000
+_POSITION = Struct(">BI")
+_SIZE = Struct(">I")
+_PARTITION = Struct(">iq")
+_STATUS_KEY = b"status"
+_POSITION_KEY = b"position"
+_STATUS_OPEN = (1).to_bytes(8, "big")
 _NOT_STATED = "its application did not stop cleanly, or there is no changelog (logging disabled)"
 _VERSIONS = {
     "5.18": "2.8 or older",
@@ -98,7 +108,7 @@ class KafkaStreams(TaskTreeSystem):
     def missing_checkpoint(self, path: Path, partitions: Sequence[StorePartition]) -> str | None:
         """A warning, unless the offsets lie in a column family of each store, as they do since 4.3."""
         directories = (partition.directories(path).values() for partition in partitions)
-        if all(any(OFFSETS_FAMILY in read_options(directory) for directory in each) for each in directories):
+        if all(any(OFFSETS in read_options(directory) for directory in each) for each in directories):
             return None
         return f"{Path(partitions[0].task).name} has no {CHECKPOINT}: {_NOT_STATED}"
 
@@ -169,22 +179,108 @@ class KafkaStreams(TaskTreeSystem):
 
     def owner_version(self, directory: Path) -> str | None:
         """The version, by the column family that 4.3 added or by the RocksDB that each version contains."""
-        if OFFSETS_FAMILY in read_options(directory):
-            return f"Kafka Streams 4.3 or newer: it has the column family {OFFSETS_FAMILY!r}"
+        if OFFSETS in read_options(directory):
+            return f"Kafka Streams 4.3 or newer: it has the column family {OFFSETS!r}"
         version = rocksdb_version(directory)
         known = None if version is None else _VERSIONS.get(version.rpartition(".")[0])
         return None if known is None else f"Kafka Streams {known}: that carries RocksDB {version}"
 
     def describe_metadata(self, key: bytes, value: bytes) -> str:
         """An entry of the column family `offsets`, as text for people."""
-        return offsets_family.describe_entry(key, value)
+        return _described(key, value)
 
     def positions_among(self, entries: Iterable[tuple[bytes, bytes]]) -> tuple[Line, ...]:
         """The changelog offsets among entries of the column family `offsets`."""
-        return offsets_family.lines(entries)
+        return _offset_lines(entries)
 
 
 def _is_empty(directory: Path) -> bool:
     with open_read_only(directory) as database:
-        data = [family for family in database.families if family != OFFSETS_FAMILY]
+        data = [family for family in database.families if family != OFFSETS]
         return not any(database.sample(family, None, 1).keys for family in data)
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """The content of the family in one RocksDB directory."""
+
+    lines: tuple[Line, ...]
+    has_offset: bool
+    """An entry for a changelog, even one that cannot be read."""
+    is_open: bool
+    """The store was not closed cleanly."""
+    position: str | None
+    """The position of queries, in the form of the file `<store>.position`."""
+
+
+def read_offsets(directory: Path) -> Offsets | None:
+    """The family's content; None: the directory has no such family."""
+    if OFFSETS not in read_options(directory):
+        return None
+    with open_read_only(directory) as database:
+        batches = database.batches(OFFSETS)
+        entries = {key: value for batch in batches for key, value in zip(batch.keys, batch.values, strict=True)}
+    position = entries.get(_POSITION_KEY)
+    return Offsets(
+        lines=_offset_lines(entries.items()),
+        has_offset=bool(entries.keys() - {_STATUS_KEY, _POSITION_KEY}),
+        is_open=entries.get(_STATUS_KEY) == _STATUS_OPEN,
+        position=None if position is None else position_file(position),
+    )
+
+
+def _described(key: bytes, value: bytes) -> str:
+    """One entry, as text for people."""
+    if key == _STATUS_KEY:
+        return "status: open (not closed cleanly)" if value == _STATUS_OPEN else "status: closed"
+    if key == _POSITION_KEY:
+        return f"position: {len(value)} bytes"
+    line = _line(key, value)
+    return f"unknown entry 0x{key.hex()}" if line is None else f"{line[0]}-{line[1]}: offset {line[2]}"
+
+
+def _offset_lines(entries: Iterable[tuple[bytes, bytes]]) -> tuple[Line, ...]:
+    """The changelog offsets among entries."""
+    return tuple(line for key, value in entries if (line := _line(key, value)) is not None)
+
+
+def position_file(value: bytes) -> str | None:
+    """The entry `position` in the form of the file `<store>.position` of older versions; None: it cannot be read.
+
+    | offset | size | field                                                     |
+    |--------|------|-----------------------------------------------------------|
+    | 0      | 1    | 00                                                        |
+    | 1      | 4    | number of topics, big-endian                              |
+    | then   | 4    | size of a topic's name, then the name in UTF-8            |
+    | then   | 4    | number of its partitions, then each: 4 number, 8 offset   |
+    | then   | rest | zeros                                                     |
+
+    Source: org.apache.kafka.streams.state.internals.PositionSerde.
+    """
+    try:
+        found = list(_position_lines(value))
+    except (StructError, UnicodeDecodeError):  # of an unknown version, or damaged
+        return None
+    return format_checkpoint(found) if found else None
+
+
+def _position_lines(value: bytes) -> Iterator[Line]:
+    _, topics = _POSITION.unpack_from(value)
+    at = _POSITION.size
+    for _ in range(topics):
+        (size,) = _SIZE.unpack_from(value, at)
+        topic = value[at + _SIZE.size : at + _SIZE.size + size].decode()
+        at += _SIZE.size + size
+        (count,) = _SIZE.unpack_from(value, at)
+        at += _SIZE.size
+        for _ in range(count):
+            number, offset = _PARTITION.unpack_from(value, at)
+            yield topic, number, offset
+            at += _PARTITION.size
+
+
+def _line(key: bytes, value: bytes) -> Line | None:
+    topic, hyphen, number = key.decode("utf-8", "replace").rpartition("-")
+    if not hyphen or not number.isdecimal() or len(value) != 8:
+        return None
+    return topic, int(number), int.from_bytes(value, "big", signed=True)

@@ -24,8 +24,7 @@ from migrate.model.store_partition import ChangelogOffsets, StorePartition
 from migrate.stores.regular_files import Folder
 from migrate.stores.rocksdb.options_file import rocksdb_version
 from migrate.systems.checkpoint_file import CHECKPOINT, OFFSET_UNKNOWN, format_checkpoint
-from migrate.systems.discovery import TaskTreeSystem, has_global
-from migrate.systems.task_tree import STREAMIZ
+from migrate.systems.task_tree import STREAMIZ, TaskTreeSystem, has_global
 
 RECOVERY = ".checkpoint.rec"
 DEFAULT_SEGMENT_MS = 3_600_000

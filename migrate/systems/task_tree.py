@@ -10,14 +10,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 
-from migrate.stores.rocksdb.layout import is_rocksdb
+from migrate.errors import RefusedError
+from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
+from migrate.stores.regular_files import Folder
+from migrate.stores.rocksdb.layout import is_rocksdb, unreadable
+from migrate.systems.base import StoreDirectory, System
+from migrate.systems.checkpoint_file import (
+    CHECKPOINT,
+    OFFSET_UNKNOWN,
+    changelogs_in,
+    lines_of_store,
+    read_checkpoint,
+    replace_lines,
+)
 
 GLOBAL = "global"
 KEY_VALUE_STORES = "rocksdb"
@@ -118,3 +132,247 @@ def locks_above(path: Path) -> list[Path]:
     """
     _, guarded = task_of(path) or (KAFKA_STREAMS, path)
     return [folder / tree.lock for folder in (guarded, *guarded.parents[:2]) for tree in TASK_TREES if tree.lock]
+
+
+_IN_MEMORY = (
+    ". A store in memory is in its changelog alone, which cannot be migrated yet: let the old application declare "
+    "a persistent store of the same name, start it once, so that it is restored to disk, stop it, and migrate that"
+)
+_KINDS = {False: "key-value", True: "windowed or session"}
+_TOPOLOGY = re.compile(r"__.+__")
+
+
+class TaskTreeSystem(System):
+    """`[source] path` is the application's directory, with a directory for each task in it."""
+
+    tree: TaskTree
+    path_hint: str
+    """A hint that states what [source] path should name."""
+    no_numbers: str
+    """The tasks without numbers, whose stores cannot move to another system, as text."""
+    checkpoints: tuple[str, ...] = (CHECKPOINT,)
+    """The files of a task with its changelog offsets; the first that exists counts."""
+
+    def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool = False) -> list[StorePartition]:
+        """The store partitions of these stores, ordered by store and task.
+
+        RocksDB directories of a windowed store are its segments, and whatever its application would take for one.
+        """
+        if not path.is_dir():
+            what = "is not a directory" if path.exists() else "does not exist"
+            raise RefusedError(f"{path} {what}", hint=self.path_hint)
+        try:
+            tasks = [str(task.relative_to(path)) for task in self.tree.task_directories(path)]
+            found = [
+                self._partition(path, task, store, is_segmented=is_segmented)
+                for store in stores
+                for task in tasks
+                if (path / self.place(task, store, is_segmented=is_segmented)).is_dir()
+            ]  # whatever it contains: a directory that lost its files must be noticed
+            missing = [store for store in stores if store not in {partition.store for partition in found}]
+            if missing:
+                raise self._not_there(path, missing[0], is_segmented=is_segmented) if tasks else self._no_tasks(path)
+        except PermissionError as error:
+            raise unreadable(Path(error.filename)) from error
+        return found
+
+    def _partition(self, path: Path, task: str, store: str, *, is_segmented: bool) -> StorePartition:
+        place = self.place(task, store, is_segmented=is_segmented)
+        partition = StorePartition(id=f"{task}/{store}", store=store, task=task, path=place)
+        if not is_segmented:
+            return partition
+        entries = (entry for entry in (path / place).iterdir() if self.tree.lists_files or entry.is_dir())
+        return partition.model_copy(update={"databases": tuple(sorted(entry.name for entry in entries))})
+
+    def _no_tasks(self, path: Path) -> RefusedError:
+        near = next((folder for folder in (*path.parents[:3], *path.iterdir()) if self._holds_tasks(folder)), None)
+        hint = self.path_hint if near is None else f"{self.path_hint}: did you mean '{near}'?"
+        if is_rocksdb(path):
+            return RefusedError(
+                f"{path} is a RocksDB directory", hint=f"leave `store` out to migrate it alone, or {hint}"
+            )
+        other = next((tree for tree in TASK_TREES if has_tasks(tree, Folder(path))), None)
+        if other is not None:
+            return RefusedError(
+                f"{path} is a state directory of {other.system}, and not of {self.name}",
+                hint=f"name one of its formats as [source] format, {other.system}.*; `stateferry inspect` shows which",
+            )
+        if self.tree.task.fullmatch(path.name):
+            return RefusedError(f"{path} is a task directory, which holds the stores of one task only", hint=hint)
+        names = ", ".join(sorted(entry.name for entry in path.iterdir())[:8])
+        there = f"there are: {names}" if names else "it is empty"
+        return RefusedError(f"{path} holds no task directory (like {self.task_name((0, 0))}); {there}", hint=hint)
+
+    def _holds_tasks(self, folder: Path) -> bool:
+        try:
+            return folder.is_dir() and any(self.tree.task.fullmatch(entry.name) for entry in folder.iterdir())
+        except PermissionError:
+            return False
+
+    def _not_there(self, path: Path, store: str, *, is_segmented: bool) -> RefusedError:
+        found = [each for each in self.store_directories(path) if is_rocksdb(each.path)]
+        names = {kind: sorted({each.store for each in found if each.is_segment == kind}) for kind in (False, True)}
+        if store in names[not is_segmented]:
+            return RefusedError(
+                f"{store!r} is a {_KINDS[not is_segmented]} store", hint="name its format in [source] format"
+            )
+        near = get_close_matches(store, names[is_segmented], n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        there = f"there are: {', '.join(names[is_segmented]) or 'none'}"
+        return RefusedError(
+            f"no {_KINDS[is_segmented]} store {store!r} in {path}", hint=f"{hint}{there}{'' if near else _IN_MEMORY}"
+        )
+
+    def place(self, task: str, store: str, *, is_segmented: bool) -> Path:
+        """`<task>/rocksdb/<store>`, or `<task>/<store>` where it has segments."""
+        return Path(task, store) if is_segmented else Path(task, KEY_VALUE_STORES, store)
+
+    def task_numbers(self, task: str) -> tuple[int, int]:
+        """(subtopology, partition) of a task by its name. Raises RefusedError where it has none."""
+        numbers = self.tree.numbers(task)
+        if numbers is None:
+            raise RefusedError(
+                f"task {task} has no name of two numbers, as every task of the other system has",
+                hint=f"{self.no_numbers} cannot move to another system",
+            )
+        return numbers
+
+    def task_name(self, numbers: tuple[int, int]) -> str:
+        """The name of a task's directory."""
+        return self.tree.separator.join(map(str, numbers))
+
+    def segment_start(self, store: str, name: str) -> int | None:
+        """The start of a segment, by its current name or a former one, in ms since the epoch."""
+        return self.tree.segment_start(store, name)
+
+    def checkpoint_lines(self, task: Path) -> list[Line] | None:
+        """The lines of a task's checkpoint file; None: there is no such file."""
+        file = next((task / name for name in self.checkpoints if (task / name).exists()), None)
+        return None if file is None else read_checkpoint(file, owner=self.title)
+
+    def application_ids(self, path: Path) -> dict[str, set[str]] | None:
+        """By the checkpoint files or, where those name no changelog, by the first store that states offsets itself."""
+        if _TOPOLOGY.fullmatch(path.name):
+            return None
+        tasks = [task for task in self.tree.task_directories(path) if task.name != GLOBAL]
+        found = self._ids(path, ((task, self.checkpoint_lines(task) or ()) for task in tasks))
+        within = ((path / each.task, self.positions_within([each.path]).lines) for each in self.store_directories(path))
+        return found or next((ids for each in within if (ids := self._ids(path, [each]))), {})
+
+    def _ids(self, path: Path, lines: Iterable[tuple[Path, Iterable[Line]]]) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for task, each in lines:
+            for topic, application in changelogs_in(task, [topic for topic, _, _ in each], path.name):
+                if task.parent == path:
+                    found.setdefault(application, set()).add(topic)
+                elif application == f"{path.name}-{task.parent.name.strip('_')}":  # else the prefix is configured
+                    found.setdefault(path.name, set()).add(topic)
+        return found
+
+    def merged_lines(
+        self, path: Path, partition: StorePartition, positions: ChangelogOffsets, application: str | None
+    ) -> list[Line]:
+        """The lines of a task's checkpoint file with new `positions` of one store partition."""
+        lines = self.checkpoint_lines(path / partition.task) or []
+        return replace_lines(lines, positions.lines, lines_of_store(self, path, partition, lines, application))
+
+    def positions(self, path: Path, partition: StorePartition) -> ChangelogOffsets:
+        """This store's lines in the task's checkpoint file."""
+        lines = self.checkpoint_lines(path / partition.task) or []
+        own = lines_of_store(self, path, partition, lines)
+        return ChangelogOffsets(lines=tuple(line for line, mine in zip(lines, own, strict=True) if mine))
+
+    def input_lines(self, path: Path, partition: StorePartition) -> tuple[Line, ...]:
+        """The lines of a task's checkpoint file whose topics are no changelogs: with topology.optimization, inputs."""
+        lines = self.checkpoint_lines(path / partition.task) or []
+        return tuple(line for line in lines if not line[0].endswith("-changelog"))
+
+    def warnings(self, path: Path, partitions: Sequence[StorePartition]) -> list[str]:
+        """Checkpoints that are missing, and changelog offsets that are unknown."""
+        found = []
+        for task in dict.fromkeys(partition.task for partition in partitions):
+            lines = self.checkpoint_lines(path / task)
+            if lines is None:
+                found.append(self.missing_checkpoint(path, [each for each in partitions if each.task == task]))
+            found += [
+                f"{Path(task).name}: the changelog position of {topic}-{number} is unknown, {self.title} will replay it"
+                for topic, number, offset in lines or ()
+                if offset == OFFSET_UNKNOWN
+            ]
+        return [sentence for sentence in found if sentence is not None]
+
+    @abstractmethod
+    def missing_checkpoint(self, path: Path, partitions: Sequence[StorePartition]) -> str | None:
+        """A warning that the task of these store partitions has no checkpoint file; None: that is usual."""
+
+    def recognises(self, folder: Folder) -> bool:
+        """Whether a folder holds tasks with stores or changelog offsets."""
+        if not self.tree.has_topologies:
+            return has_tasks(self.tree, folder)
+        if _TOPOLOGY.fullmatch(folder.path.name):
+            return False  # part of the one above it
+        if self.tree.process_file in folder.files:
+            return True
+        topologies = [folder.inside(name) for name in folder.folders if _TOPOLOGY.fullmatch(name)]
+        return any(has_tasks(self.tree, inside) for inside in (folder, *topologies))
+
+    def store_directories(self, path: Path) -> Iterator[StoreDirectory]:
+        """Every RocksDB directory of an application, ordered by task, store and segment."""
+        for task in self.tree.task_directories(path):
+            name = str(task.relative_to(path))
+            for folder in Folder(task).folders:
+                if folder == KEY_VALUE_STORES:
+                    stores = Folder(task / folder).folders
+                    yield from (StoreDirectory(name, store, task / folder / store) for store in stores)
+                else:
+                    segments = self.tree.segments(task / folder)
+                    yield from (StoreDirectory(name, folder, each, is_segment=True) for each in segments)
+
+    def is_part(self, relative: Path) -> bool:
+        """Whether a path is the application's directory, a task's directory, or below one."""
+        first = next(iter(relative.parts), GLOBAL)
+        return first == GLOBAL or any(pattern.fullmatch(first) for pattern in (self.tree.task, _TOPOLOGY))
+
+    def describe_part(self, relative: Path) -> str:
+        """The task or named topology of a path, and the path inside it."""
+        first, *inside = relative.parts
+        what = f"the directory of task {first}"
+        if _TOPOLOGY.fullmatch(first):
+            what = f"{what}/{inside.pop(0)}" if inside else f"the directory of the named topology {first.strip('_')}"
+        return f"{'/'.join(inside)} in {what}" if inside else what
+
+    def foreign_entries(self, path: Path) -> Iterator[str]:
+        """A sentence for each foreign entry among segments, and for each directory without RocksDB files."""
+        for task in self.tree.task_directories(path):
+            for name in Folder(task).folders:
+                if name != KEY_VALUE_STORES and (found := self.tree.segments(task / name)):
+                    store = Folder(task / name)
+                    listed = {*store.folders, *(store.files if self.tree.lists_files else ())}
+                    foreign = sorted(listed - {segment.name for segment in found})
+                    hides = f"{self.title} may not find one of them, or refuse to start, while it is there"
+                    yield from (f"{store.path / entry} lies among segments: {hides}" for entry in foreign)
+            yield from (
+                f"{folder} holds no RocksDB files"
+                for folder in sorted((task / KEY_VALUE_STORES).glob("*"))
+                if folder.is_dir() and not is_rocksdb(folder)
+            )
+
+
+def has_tasks(tree: TaskTree, folder: Folder) -> bool:
+    """Whether a folder holds tasks with stores; `global`, named the same in all systems, does not count."""
+    return any(_is_task(folder.inside(name)) for name in folder.folders if tree.task.fullmatch(name))
+
+
+def has_global(folder: Folder) -> bool:
+    """Whether a folder holds global stores."""
+    return GLOBAL in folder.folders and _is_task(folder.inside(GLOBAL))
+
+
+def _is_task(folder: Folder) -> bool:
+    with suppress(PermissionError):
+        if CHECKPOINT in folder.files or any(name.endswith(".position") for name in folder.files):
+            return True
+        if KEY_VALUE_STORES in folder.folders:
+            return True
+        return any(KAFKA_STREAMS.segments(folder.path / name) for name in folder.folders)
+    return False

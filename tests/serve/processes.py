@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx
 
-from migrate.kafka.partitioners import default_partition
+from formats.partitioners import default_partition
 from tests.serve.services import ORDERS, Asked
 from tests.support import KEY_VALUE, make_store
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from migrate import cutover, rollback, run, verify
-from migrate.systems.kafka_streams import KafkaStreams
-from migrate.systems.offsets_family import position_file
+from migrate.systems.kafka_streams import KafkaStreams, position_file
 from tests.shared.windowed import (
     MINUTE,
     OFFSETS,

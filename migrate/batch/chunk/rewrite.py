@@ -20,8 +20,7 @@ from migrate.engine.left_out import LeftOut
 from migrate.engine.pump import Pumped, pump
 from migrate.engine.rejects import CountRejects, RecordRejectedError
 from migrate.errors import ChunkFailedError, CorruptionError
-from migrate.kafka.partitioners import elsewhere
-from migrate.model.plan import Chunk, FamilyMapping, KeyPlace
+from migrate.model.plan import Chunk, FamilyMapping, KeyPlace, elsewhere
 from migrate.model.receipt import Receipt, Scanned, Written, attempt_name
 from migrate.model.values import with_seal
 from migrate.spec.conversion import load_conversion

@@ -25,13 +25,12 @@ from migrate.engine.rejects import CountRejects, RecordRejectedError
 from migrate.errors import ChunkFailedError, RejectedError
 from migrate.kafka.connection import Connection
 from migrate.kafka.latest import Latest, packed, unpacked
-from migrate.kafka.partitioners import elsewhere
 from migrate.kafka.reader import read
 from migrate.model.changelog.segments import Segments
 from migrate.model.changelog.taken import Tail, TailFile
 from migrate.model.changelog.written import Changelog
 from migrate.model.key_range import show_key
-from migrate.model.plan import FamilyMapping, KeyPlace
+from migrate.model.plan import FamilyMapping, KeyPlace, elsewhere
 from migrate.model.receipt import attempt_name
 from migrate.model.store_partition import WHOLE, segment_name
 from migrate.spec.conversion import load_conversion

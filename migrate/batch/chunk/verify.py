@@ -25,10 +25,9 @@ from migrate.engine.converter import convert_all
 from migrate.engine.digest import RecordDigest
 from migrate.engine.left_out import LeftOut
 from migrate.engine.rejects import CountRejects
-from migrate.kafka.partitioners import elsewhere
 from migrate.model.comparison import FamilyCount, Mismatch, Verified, difference, differing
 from migrate.model.key_range import KeyRange
-from migrate.model.plan import FamilyMapping, KeyPlace
+from migrate.model.plan import FamilyMapping, KeyPlace, elsewhere
 from migrate.model.receipt import Receipt, Written
 from migrate.model.store_partition import place_name
 from migrate.spec.conversion import load_conversion

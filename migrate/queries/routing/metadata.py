@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from formats.partitioners import Partitioner, default_partition
 from migrate.errors import RefusedError, SpecError
-from migrate.kafka.partitioners import Partitioner, default_partition
 from migrate.queries.routing.hosts import HostInfo, Placement, StatedHosts
 
 

@@ -15,10 +15,10 @@ from migrate.batch.chunk.times import TimesColumn, open_times
 from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.engine.columns import unpacked_times
 from migrate.errors import SpecError, StoreNotReadyError, UnknownStateStoreError
-from migrate.kafka.partitioners import elsewhere
 from migrate.model.changelog.taken import recorded_times
 from migrate.model.journal import HALF_DONE
 from migrate.model.ledger_row import Step
+from migrate.model.plan import elsewhere
 from migrate.queries.json_values import key_of
 from migrate.queries.open.partition import Partition
 from migrate.queries.retries import with_retries

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from formats import StateRecord
+from formats.partitioners import PARTITIONERS
 from migrate import catch_up, plan, run
 from migrate.batch.ledger.stored_plan import load_plan
 from migrate.dry_run.dry_run_report import DryRunReport
 from migrate.errors import RejectedError
-from migrate.kafka.partitioners import PARTITIONERS
 from migrate.queries.side_by_side.stores import SideBySideStores
 from tests.batch.changelog.support import NOW, TASKS, WINDOW, App, Record
 from tests.broker.broker import Broker

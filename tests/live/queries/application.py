@@ -11,7 +11,7 @@ from typing import Any, Final
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from migrate.kafka.partitioners import default_partition
+from formats.partitioners import default_partition
 from tests.live.kafka_streams import kinds
 from tests.live.kafka_streams.events import Event, json_line
 from tests.live.kafka_streams.program import ask_running

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from formats.partitioners import default_partition
 from formats.serde import BYTES, Serde
 from formats.serdes.numeric import NumberSerde
 from formats.serdes.text import StringSerde
-from migrate.kafka.partitioners import default_partition
 from migrate.queries.definition import StoreDefinition
 from migrate.queries.requests.request import StateQueryRequest
 from migrate.queries.routing.hosts import stated_hosts

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from formats import EntryError
+from formats.partitioners import default_partition
 from formats.serdes.numeric import NumberSerde
 from migrate.errors import RefusedError, SpecError, UnknownStateStoreError
-from migrate.kafka.partitioners import default_partition
 from migrate.queries.definition import StoreDefinition
 from migrate.queries.routing.hosts import HostInfo, read_hosts, stated_hosts
 from migrate.queries.routing.metadata import KeyQueryMetadata, KeyRouter

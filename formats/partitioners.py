@@ -12,8 +12,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Mapping
 
-from migrate.model.plan import KeyPlace
-
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
@@ -50,16 +48,3 @@ Partitioner = Callable[[bytes, int], int]
 
 PARTITIONERS: Mapping[str, Partitioner] = {"murmur2": default_partition, "crc32": crc32_partition}
 """Those of Kafka's own clients, and of librdkafka's."""
-
-
-def elsewhere(place: KeyPlace | None) -> Callable[[bytes], int | None] | None:
-    """What tells the partition of a key that belongs to another one than this place; None: nobody can tell."""
-    if place is None:
-        return None
-    of = PARTITIONERS[place.partitioner]
-
-    def partition_of(key: bytes) -> int | None:
-        there = of(key, place.partitions) if key else place.number  # librdkafka puts an empty key anywhere
-        return None if there == place.number else there
-
-    return partition_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from migrate.kafka.partitioners import default_partition, murmur2
+from formats.partitioners import default_partition, murmur2
 
 _VECTORS = {
     b"21": -973932308,
