@@ -112,6 +112,7 @@ def make_receipt(
         scanned=(Scanned(family=mapping.source, records=records, size=chunk.estimated_bytes, digest=_DIGEST),),
         written=(written,),
         dropped=0,
+        entries_dropped=0,
         rejected=0,
         rejects_file=None,
         seconds=0.5,

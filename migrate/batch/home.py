@@ -34,10 +34,7 @@ _RUN = "[0-9a-f]{12}"
 _PLAN = r"plan-\d{4,}\.json"
 _ANSWERS = r"registry-answers\.json"
 _MARKERS = f"{re.escape(MARKER)}|{re.escape(ABANDONED)}"
-_UNFINISHED = re.compile(
-    rf"\.({_PLAN}|{_ANSWERS}|{_MARKERS})\.\d+\.tmp|{re.escape(SIDE_FILE)}"
-    r"|\.\.checkpoint\.tmp|\..+\.position\.tmp"  # an earlier release's side files
-)
+_UNFINISHED = re.compile(rf"\.({_PLAN}|{_ANSWERS}|{_MARKERS})\.\d+\.tmp|{re.escape(SIDE_FILE)}")
 _PROBE = re.compile(r"\.exchange-\w+")
 _ATTEMPT = re.compile(rf"\.?{_RUN}-.+\.(sst|receipt\.json|parquet|breadcrumb|tmp)")
 _SORTED_RUN = re.compile(r"[\w.-]+\.sst")

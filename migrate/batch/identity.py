@@ -108,7 +108,7 @@ def stable_json(section: BaseModel, exclude: set[str] | None = None) -> str:
 def store_state(directories: dict[str, Path], known: StoreState | None = None) -> StoreState:
     """The present state of a store partition; `known` again, without opening it, where no process has written since."""
     files, metadata = _digests(directories)
-    if known is not None and files == known.files and known.metadata in ("", metadata):
+    if known is not None and files == known.files and known.metadata == metadata:
         return known
     content = {database: _store_digest(directory) for database, directory in directories.items()}
     return StoreState(content=_digest(json.dumps(content)), files=files, metadata=metadata)

@@ -20,8 +20,7 @@ from migrate.model.preview import RejectReason
 from migrate.model.receipt import Receipt
 from migrate.model.values import Stored, StoredKind, compact, of_valid, with_seal, without_seal
 
-LEDGER_SCHEMA = 2
-"""From 2 on, `detail` ends with a digest of the whole row."""
+LEDGER_SCHEMA = 1
 
 
 class Step(StrEnum):
@@ -59,7 +58,7 @@ class Step(StrEnum):
 
 
 class Row(Stored):
-    """One row. `detail` is JSON: for a chunk its receipt."""
+    """One row. `detail` is JSON: for a chunk its receipt. As stored, it ends with a digest of the whole row."""
 
     schema_version: int = LEDGER_SCHEMA
     sequence: int = 0
@@ -190,9 +189,8 @@ def damaged_ledger(where: str, what: str) -> DamagedLedgerError:
 def _as_row(content: dict[str, Any]) -> Row:
     version, step = content["schema_version"], content["step"]
     detail, fits = without_seal(content["detail"], beside=_columns(content))
-    is_older = fits is None and version < LEDGER_SCHEMA
     is_newer = version > LEDGER_SCHEMA and not _fits(content, LEDGER_SCHEMA)
-    if not (fits or is_older or is_newer):
+    if not (fits or is_newer):
         raise ValueError(f"row {content['sequence']} does not have its digest")
     return of_valid(
         Row, {**dict(zip(_COVERED, _covered(content), strict=True)), "detail": detail, "step": _STEPS.get(step, step)}
@@ -201,7 +199,7 @@ def _as_row(content: dict[str, Any]) -> Row:
 
 def _fits(content: dict[str, Any], version: int) -> bool:
     """Whether it is a row of that schema in which only the version number is damaged."""
-    return without_seal(content["detail"], beside=_columns({**content, "schema_version": version}))[1] is True
+    return without_seal(content["detail"], beside=_columns({**content, "schema_version": version}))[1]
 
 
 def _columns(row: dict[str, Any]) -> str:

@@ -137,8 +137,6 @@ class Plan(Stored):
     chunks: tuple[Chunk, ...]
     new_partitions: tuple[StorePartition, ...] = ()
     """The store partitions of the new store, with the ids of the old ones; empty: their paths do not change."""
-    asked_for_changelog_ends: bool = False
-    """Whether the plan needed confirmed changelog ends; False in plans of earlier releases, which did not ask."""
     key_places: tuple[KeyPlace, ...] = ()
     """Of the store partitions whose new keys are checked; no other key is."""
 

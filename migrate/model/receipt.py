@@ -55,8 +55,8 @@ class Receipt(Stored):
     written: tuple[Written, ...]
     dropped: int
     """Values that the function dropped: records, and former values of keys of a versioned store."""
-    entries_dropped: int | None = None
-    """Records read without one written because of that; unset in receipts of earlier releases: `dropped`."""
+    entries_dropped: int
+    """Records read without one written because of that."""
     not_carried: int = 0
     """Records that the new format does not carry: former values, and keys of the owning system's own."""
     dropped_keys: tuple[Shown, ...] = ()
@@ -76,7 +76,7 @@ class Receipt(Stored):
     code: dict[str, str] = Field(default_factory=dict)
     """Digests, by path, of the user's code that was loaded."""
     reasons: tuple[RejectReason, ...] = ()
-    """The most frequent reasons of the rejected records; none in receipts of earlier releases."""
+    """The most frequent reasons of the rejected records."""
     revision: str = ""
     """The revision of the conversion that made it; empty: the first one."""
 
@@ -114,8 +114,7 @@ class Receipt(Stored):
     @property
     def left_out(self) -> int:
         """Records read without one written."""
-        dropped = self.dropped if self.entries_dropped is None else self.entries_dropped
-        return dropped + self.not_carried + self.rejected + self.expired
+        return self.entries_dropped + self.not_carried + self.rejected + self.expired
 
     @property
     def bytes_in(self) -> int:

@@ -94,5 +94,5 @@ class StoreState(Stored):
     """Changes with every write to the store."""
     files: str
     """Changes when the store is opened for writing."""
-    metadata: str = ""
-    """Changes with any file but the SST files; then the content is compared. Empty in ledgers of an earlier release."""
+    metadata: str
+    """Changes with any file but the SST files; then the content is compared."""

@@ -1,7 +1,6 @@
 """The frozen bases of what is stored and of what is reported, and the seals of stored JSON.
 
-A seal is the last member of a stored object: a digest of everything before it. Files of earlier releases have none, and
-are accepted without one.
+A seal is the last member of a stored object: a digest of everything before it. Without it the object is damaged.
 """
 
 from __future__ import annotations
@@ -125,19 +124,18 @@ def with_seal(text: str, *, beside: str = "") -> str:
     return f'{body}{gap}"digest":"{_digest(text, beside)}"{end}'
 
 
-def without_seal(text: str, *, beside: str = "") -> tuple[str, bool | None]:
-    """The object without its seal, and whether the digest is right; None: there is no seal."""
+def without_seal(text: str, *, beside: str = "") -> tuple[str, bool]:
+    """The object without its seal, and whether there is one with the right digest."""
     seal = _SEAL.search(text, max(0, len(text) - _LONGEST_SEAL))
     if seal is None:
-        return text, None
+        return text, False
     plain = text[: seal.start()] + seal[3]
     return plain, _digest(plain, beside) == seal[2]
 
 
 def read_sealed(content: bytes) -> tuple[str, bool]:
-    """A file's JSON without its seal, and whether it may be intact: the digest is right, or there is no seal."""
-    text, fits = without_seal(content.decode("utf-8", "replace"))
-    return text, fits is not False
+    """A file's JSON without its seal, and whether it is intact."""
+    return without_seal(content.decode("utf-8", "replace"))
 
 
 def _digest(text: str, beside: str) -> str:

@@ -31,7 +31,7 @@ from migrate.stores.state_store import StorageError
 CURSOR_FILE = "stateferry.json"
 _NOTHING_MOVED = b"{}"
 NO_TOKEN = ""
-"""The token of a directory in which an adapter has announced itself, and of files of the first release."""
+"""The token of a directory in which an adapter has announced itself."""
 
 
 class PairIdentity(Stored):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -202,9 +201,6 @@ def _recognise(folder: Folder, found: WalkResult) -> Path | Application | PlaceR
     return place
 
 
-_PLAN = re.compile(r"plan-\d{4,}\.json")
-
-
 _ROLES = {
     "snapshot": "the snapshot that a run converts",
     "new": "a new store, which no application uses",
@@ -213,15 +209,8 @@ _ROLES = {
 
 
 def is_migration(folder: Folder) -> bool:
-    """Whether it is a migration's folder: it has the marker, or an earlier release's plan, ledger or snapshot."""
-    if MARKER in folder.files:
-        return True
-    is_planned = any(_PLAN.fullmatch(name) for name in folder.files)
-    if "ledger" in folder.folders and (is_planned or "run.lock" in folder.files):
-        return True
-    with suppress(PermissionError):
-        return "snapshot" in folder.folders and "snapshot.json" in folder.inside("snapshot").files
-    return False
+    """Whether it is a migration's folder."""
+    return MARKER in folder.files
 
 
 def migration_around(path: Path) -> Path | None:

@@ -154,10 +154,3 @@ def test_dead_letters_of_chunks_that_were_rewritten_leave_the_table(tmp_path: Pa
     assert [(row["key"], row["place"]) for row in _letters(tmp_path)] == [(b"k1", "odd.py:5")]
     assert write_dead_letters(tmp_path, [receipt()]) is None
     assert not (tmp_path / DEAD_LETTERS).exists()
-
-
-def test_files_of_rejects_of_an_earlier_release_have_no_place(tmp_path: Path) -> None:
-    kept = _receipt_with_reject(tmp_path, 1)
-    pq.write_table(pq.read_table(tmp_path / "1.parquet").drop_columns("place"), tmp_path / "1.parquet")
-    write_dead_letters(tmp_path, [kept])
-    assert [(row["key"], row["place"]) for row in _letters(tmp_path)] == [(b"k1", None)]

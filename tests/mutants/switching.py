@@ -290,14 +290,6 @@ SWITCHING: tuple[Mutant, ...] = (
         tests=("test_stores_of_tasks_that_moved_away_are_named_and_need_a_word",),
     ),
     Mutant(
-        name="elses-folder-abandoned",
-        claim="I11",
-        definition="_renamed_by_an_earlier_release",
-        old="if is_folder and all(map(is_ours, renamed.iterdir())) else None",
-        new="if is_folder else None",
-        tests=("test_a_folder_of_that_name_that_is_not_ours_stays",),
-    ),
-    Mutant(
         name="only-copy-abandoned",
         claim="I11",
         definition="_check_nothing_was_switched",

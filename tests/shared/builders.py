@@ -55,6 +55,7 @@ def receipt(
         scanned=(Scanned(family="default", records=3, size=30, digest="4-5-6"),),
         written=outputs if outputs is not None else (written(),),
         dropped=1,
+        entries_dropped=1,
         rejected=1,
         rejects_file=rejects_file,
         seconds=0.5,

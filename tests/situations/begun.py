@@ -157,5 +157,7 @@ SITUATIONS = [
         "choose another work_dir, or another `name`", do=git),
     raw("a folder that is a link", REFUSED, "{home} is a symbolic link", do=begun(moved_away)),
     raw("an abandon was killed", do=begun(half_abandoned)),
-    raw("a folder of an earlier release", do=begun(lambda m: (m.home / "stateferry-folder.json").unlink())),
+    raw("a folder that has lost its marker", REFUSED, "{home} is not Stateferry's",
+        "make an empty file stateferry-folder.json", do=begun(lambda m: (m.home / "stateferry-folder.json").unlink()),
+        then=completes(lambda m: (m.home / "stateferry-folder.json").touch())),
 ]  # fmt: skip

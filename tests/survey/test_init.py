@@ -211,7 +211,7 @@ def test_a_directory_that_cannot_be_migrated_is_refused_with_what_to_name(tmp_pa
     make_store(tmp_path / "faust/v1/tables/users-0.db", numbered(2))
     make_store(tmp_path / "windows/0_0/hourly/hourly.0", numbered(2))
     (tmp_path / "work/mine/snapshot").mkdir(parents=True)
-    (tmp_path / "work/mine/snapshot/snapshot.json").touch()
+    (tmp_path / "work/mine/stateferry-folder.json").touch()
     with pytest.raises(RefusedError) as refused:
         init_spec(tmp_path / path, to=TIMESTAMPED, output=None)
     assert said in refused.value.message

@@ -13,7 +13,6 @@ import pytest
 
 from migrate import DualReadStore, RefusedError, inspect, load_spec, run
 from migrate.errors import CorruptionError
-from migrate.model.reports import State
 from migrate.survey.inspect_report import InspectReport
 from tests.bad_input.support import to_toml
 from tests.shared.commands import CommandServer
@@ -279,17 +278,10 @@ def test_every_part_of_a_migration_folder_is_described(migrated: Path, part: str
     assert sentences(report) == ["Stateferry: the folder of the migration mine, verified"]
 
 
-@pytest.mark.parametrize(
-    ("name", "state", "records"), [("half-rewritten", "rewriting", 737), ("cut-over", "cut over", 1500)]
-)
-def test_migrations_of_earlier_releases_are_known(name: str, state: State, records: int) -> None:
-    (found,) = inspect(ROOT / "tests/fixtures/ledgers/1" / name / "work").migrations
-    assert (found.name, found.state, found.records_in, found.error) == ("kept", state, records, None)
-
-
 def test_a_migration_whose_plan_cannot_be_read_hides_no_other(migrated: Path, commands: CommandServer) -> None:
     (migrated / "broken/ledger").mkdir(parents=True)
     (migrated / "broken/plan-0001.json").write_text("{}")
+    (migrated / "broken/stateferry-folder.json").touch()
     report = inspect(migrated)
     assert {found.name: found.state for found in report.migrations} == {"mine": "verified", "broken": None}
     assert "plan-0001.json is damaged" in commands.run(["inspect", str(migrated)]).out

@@ -1,8 +1,8 @@
 """The ledger's rows, read from its Delta log alone.
 
 Every commit repeats its rows in its log entry, where a thousand commits are read in a tenth of the time that a thousand
-Parquet files take. Where the log does not suffice (entries of an earlier release, a table that another program has
-rewritten, damage), the table is read instead: this shortcut never decides what is wrong.
+Parquet files take. Where the log does not suffice (a table that another program has rewritten, damage), the table is
+read instead: this shortcut never decides what is wrong.
 
 Source of the layout: the Delta protocol, "Commit Provenance Information" (an object of any content) and "Add File".
 """
@@ -21,7 +21,7 @@ from pydantic_core import from_json
 
 from migrate.batch.home import LEDGER
 from migrate.errors import DamagedLedgerError
-from migrate.model.ledger_row import LEDGER_SCHEMA, Row, as_rows
+from migrate.model.ledger_row import Row, as_rows
 
 Action = dict[str, Any]
 """One line of a log entry."""
@@ -110,8 +110,8 @@ def _parse(content: str, inode: int) -> _Entry:
         raise IncompleteLogError
     added = [action["add"] for action in actions if "add" in action]
     rows = logged_rows(actions)
-    if not added and (rows is None or all(row["schema_version"] < LEDGER_SCHEMA for row in rows)):
+    if not added and rows is None:
         return _Entry(inode, None, [])  # version 0, or an entry repaired after its rows were lost
-    if rows is None or len(added) != 1:  # of an earlier release, or of another program
+    if rows is None or len(added) != 1:  # of another program
         raise IncompleteLogError
     return _Entry(inode, (unquote(added[0]["path"]), added[0]["size"]), rows)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from migrate.batch.ledger.commit_log import Action, log_directory, logged_rows
 from migrate.batch.ledger.parquet import create_table, rows_in_file, write_rows
 from migrate.errors import DamagedLedgerError
-from migrate.model.ledger_row import LEDGER_SCHEMA, Row, as_rows, with_digest
+from migrate.model.ledger_row import Row, as_rows, with_digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,33 +63,23 @@ class LedgerContents:
     def has_valid_rows(self, entry: LogEntry) -> bool:
         """Whether the rows in the entry itself are as written.
 
-        An entry may have none: that of an earlier release, or one that was repaired after its rows were lost.
+        One that was repaired after its rows were lost has none, and no data file.
         """
         rows = self._in_log(entry)
-        return rows is not None and (not rows or bool(entry.data) or rows[0].schema_version < LEDGER_SCHEMA)
+        return rows is not None and bool(rows) == bool(entry.data)
 
     def is_intact(self, entry: LogEntry, data: Path) -> bool:
         """Whether a data file can be read, and its rows have their digests."""
         return self._in_file(entry, data) is not None
 
     def replacement(self, entry: LogEntry) -> list[Action] | None:
-        """The actions that add the entry's rows in a new data file; None: the rows are lost.
-
-        No actions for an entry of an earlier release whose two copies differ.
-        """
+        """The actions that add the entry's rows in a new data file; None: the rows are lost."""
         rows = self.rows(entry)
-        if rows is None:
-            return None
-        return write_rows(self._folder, [_sealed(row) for row in rows]) if rows else []
+        return None if rows is None else write_rows(self._folder, list(map(with_digest, rows)))
 
     def rows(self, entry: LogEntry) -> list[Row] | None:
-        """The rows from the intact copy; None: they are lost. Empty: two copies of an earlier release differ."""
-        if entry.is_compaction:
-            return None
-        copies = [rows for rows in (self._in_log(entry), self._in_data(entry)) if rows]
-        if not copies:
-            return None
-        return copies[0] if copies[0] == copies[-1] else []
+        """The rows from an intact copy; None: they are lost."""
+        return None if entry.is_compaction else self._in_log(entry) or self._in_data(entry)
 
     def _in_log(self, entry: LogEntry) -> list[Row] | None:
         """The rows in the entry itself, none where it has no copy of them; None: they are damaged."""
@@ -106,7 +96,7 @@ class LedgerContents:
         named = b"".join(file.read_bytes() for file in log_directory(self._folder).glob("*.json"))
         unnamed = [file for file in self._folder.glob("*.parquet") if quote(file.name).encode() not in named]
         found = [rows for file in unnamed if (rows := self._in_file(entry, file)) is not None]
-        return found[0] if len(found) == 1 and found[0][0].schema_version >= LEDGER_SCHEMA else None
+        return found[0] if len(found) == 1 else None
 
     def _in_file(self, entry: LogEntry, file: Path) -> list[Row] | None:
         try:
@@ -120,8 +110,3 @@ class LedgerContents:
         if not rows or not (entry.is_compaction or {row.sequence for row in rows} == {entry.number}):
             raise ValueError(f"these are not the rows of commit {entry.number}")
         return rows
-
-
-def _sealed(row: Row) -> Row:
-    """The row with its digest, unless it is of a release that had none."""
-    return with_digest(row) if row.schema_version >= LEDGER_SCHEMA else row

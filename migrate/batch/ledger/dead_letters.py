@@ -74,7 +74,7 @@ def _is_intact(folder: Path) -> bool:
     file = folder / _DIGESTS
     content = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
     text, fits = without_seal(content)
-    return fits is True and json.loads(text) == _digests(folder)
+    return fits and json.loads(text) == _digests(folder)
 
 
 def _digests(folder: Path) -> dict[str, str]:
@@ -97,11 +97,6 @@ def _append(table: DeltaTable, receipt: Receipt | Tail, file: Path) -> None:
                 pa.array([receipt.attempt] * batch.num_rows),
                 pa.array([chunk] * batch.num_rows, pa.int64()),
                 *batch.columns,
-                *(
-                    pa.nulls(batch.num_rows, field.type)
-                    for field in REJECT_SCHEMA
-                    if field.name not in batch.schema.names
-                ),
             ],
             schema=_COLUMNS,
         )

@@ -205,4 +205,4 @@ def _accepted_then(standing: Standing) -> Iterable[Concern]:
     if standing.step in _SWITCHED:
         yield from standing.journal.accepted
     if standing.published is not None and standing.publications:
-        yield from map(Concern.model_validate, standing.publications[-1].get("accepted", []))
+        yield from map(Concern.model_validate, standing.publications[-1]["accepted"])

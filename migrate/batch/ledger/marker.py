@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import uuid
-from contextlib import suppress
 from pathlib import Path
 
 from migrate.batch.home import ABANDONED, LOCK, MARKER, check_files, is_ours, is_unfinished, remove_content
-from migrate.batch.ledger.stored_plan import load_plan
-from migrate.errors import MigrationError, RefusedError
+from migrate.errors import RefusedError
 from migrate.stores.files import make_directories, protect_like, write_durably
 from migrate.stores.rocksdb.layout import is_rocksdb_file
 
@@ -25,14 +23,14 @@ def check_ours(home: Path) -> None:
             hint=f"{_ELSEWHERE}; a work_dir may be a link",
         )
     check_files(home)
-    if not home.exists() or _is_marked(home / MARKER) or is_abandoned(home):
-        return
+    if not home.exists() or (home / MARKER).is_file() or is_abandoned(home):
+        return  # `claim` makes a damaged marker anew
     if not home.is_dir():
         raise RefusedError(f"{home} is a file, and is needed as the migration's own folder", hint=_ELSEWHERE)
-    if not (_is_unused(home) or _is_of_an_earlier_release(home)):
+    if not _is_unused(home):
         raise RefusedError(
             f"{home} is not Stateferry's: it holds {_first_foreign(home)!r}, and no marker of a migration",
-            hint=f"{_ELSEWHERE}; or move its content elsewhere",
+            hint=f"{_ELSEWHERE}; or move its content elsewhere; if it is a migration's, make an empty file {MARKER}",
         )
 
 
@@ -85,7 +83,7 @@ def _is_marked(file: Path) -> bool:
 
 def _is_unused(home: Path) -> bool:
     """Whether the folder is empty, but for what a run that was killed at its start leaves."""
-    return all(path.name == MARKER or is_unfinished(path) or _is_bare_lock(path) for path in home.iterdir())
+    return all(is_unfinished(path) or _is_bare_lock(path) for path in home.iterdir())
 
 
 def _is_bare_lock(path: Path) -> bool:
@@ -95,20 +93,3 @@ def _is_bare_lock(path: Path) -> bool:
 def _first_foreign(home: Path) -> str:
     names = sorted(path.name for path in home.iterdir() if not is_ours(path))
     return next(iter(names), min(path.name for path in home.iterdir()))
-
-
-def _is_of_an_earlier_release(home: Path) -> bool:
-    """Whether the folder has a readable plan or ledger, or a snapshot, which is taken first, and nothing else."""
-    with suppress(MigrationError, OSError):
-        if load_plan(home) is not None:
-            return True
-    from migrate.batch.ledger.table import read_ledger  # loads delta-rs, which `status` does without
-    from migrate.batch.source.snapshot import snapshot_record
-
-    with suppress(Exception):  # another program's table may raise anything
-        if read_ledger(home):
-            return True
-    with suppress(MigrationError, OSError):
-        snapshot_record(home)
-        return all(map(is_ours, home.iterdir()))
-    return False

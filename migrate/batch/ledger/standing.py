@@ -262,7 +262,7 @@ class Standing:
 
     @property
     def publications(self) -> list[dict[str, Any]]:
-        """The intent of each publication: `path`, `stores`, and `accepted` in newer ledgers."""
+        """The intent of each publication: `path`, `stores` and `accepted`."""
         return [row.facts for row in self.rows if row.step is Step.PUBLISHING]
 
     @property

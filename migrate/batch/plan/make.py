@@ -218,7 +218,6 @@ def make_plan(
         databases=databases,
         chunks=tuple(chunks),
         new_partitions=tuple(new_partition(spec, partition, databases) for partition in source.partitions),
-        asked_for_changelog_ends=True,
         key_places=key_places,
     )
 

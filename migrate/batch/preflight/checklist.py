@@ -357,8 +357,7 @@ class Preflight:
         return check_version(self._spec, self.source)
 
     def _clean(self) -> str | Doubt:
-        has_asked = self.stored is not None and self.stored.asked_for_changelog_ends
-        has_begun = has_asked and self.is_snapshot_current
+        has_begun = self.stored is not None and self.is_snapshot_current
         context = self._context
         return check_clean(self._spec, context.conversion, self.source, context.changelog_ends, has_begun=has_begun)
 

@@ -17,7 +17,7 @@ from migrate.batch.source.reading import Reading
 from migrate.batch.source.snapshot import is_snapshot_current
 from migrate.batch.source.source import Source, is_another_system
 from migrate.errors import RefusedError, SourceChangedError
-from migrate.model.plan import DatabasePlan, Plan
+from migrate.model.plan import DatabasePlan
 from migrate.model.reports import Doubt
 from migrate.model.units import plural, size
 from migrate.spec.allowed import APPLICATION_ID, UNCLEAN_SOURCE, allowing
@@ -82,22 +82,6 @@ def _may_replay_old_records(spec: Spec, conversion: Conversion) -> bool:
     """Whether what the owner wrote after the store's position would be replayed, and nobody asks a broker for it."""
     is_same_topic = spec.changelog is None and not spec.target.store_names
     return is_same_topic and conversion.source.has_changelog and conversion.changes_changelog
-
-
-def check_asked(spec: Spec, conversion: Conversion, plan: Plan) -> None:
-    """Raises RefusedError where an earlier release planned the migration without confirmed ends of changelogs."""
-    if (
-        plan.asked_for_changelog_ends
-        or not _may_replay_old_records(spec, conversion)
-        or UNCLEAN_SOURCE in spec.conversion.allow
-    ):
-        return
-    raise RefusedError(
-        "an earlier release began this migration, and did not ask where the changelogs end: an application that was "
-        "killed replays what it wrote since into the new store, in the old form",
-        hint="ask the broker (docs/operations.md has the command); where every changelog ends at its store's position, "
-        f"{allowing(UNCLEAN_SOURCE)} and the same command; else stateferry abandon SPEC",
-    )
 
 
 def check_not_opened_since(spec: Spec, conversion: Conversion, source: Source) -> None:

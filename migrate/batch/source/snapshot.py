@@ -56,8 +56,7 @@ class SnapshotRecord(Stored):
     positions: dict[str, ChangelogOffsets]
     """Changelog positions by store partition: where the owner continues with these files."""
     warnings: tuple[str, ...]
-    copies: Copies = Field(default_factory=dict)
-    """Empty in records of earlier releases."""
+    copies: Copies
     changelog_ends: dict[str, int] = Field(default_factory=dict)
     """Where changelogs ended, by `<topic>-<partition>`, as far as the operator confirmed it."""
 

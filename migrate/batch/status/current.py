@@ -50,7 +50,7 @@ def status_of(
     size_left = sum(chunk.estimated_bytes for chunk in left)
     size = sum(chunk.estimated_bytes for chunk in plan.chunks)
     concerns = every_concern(spec, standing)
-    rejects = reject_reasons(standing, from_files=False)
+    rejects = reject_reasons(standing)
     has_stopped = bool(rejects) and rejects[0].ended_run and spec.conversion.function is not None
     following = next_step(
         spec, standing, state, not_accepted(concerns), has_stopped=has_stopped, behind=behind, partitions=held

@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 from migrate.batch.home import DEAD_LETTERS
 from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.batch.status.next_step import files_gone
-from migrate.engine.rejects import OTHER, RejectsByReason, reject_example
+from migrate.engine.rejects import OTHER, RejectsByReason
 from migrate.errors import system_errors_explained
 from migrate.model.changelog.taken import Tail
 from migrate.model.key_range import subtract
 from migrate.model.ledger_row import Step, StoppedRun, read_detail
-from migrate.model.preview import RejectExample, RejectReason
+from migrate.model.preview import RejectReason
 from migrate.model.receipt import Receipt
 from migrate.model.reports import RejectsReport
 from migrate.spec.spec import Spec
-
-if TYPE_CHECKING:
-    from pyarrow import RecordBatch
-
-MOST_READ = 2_000_000
-"""The number of rejects whose reason is read."""
-_BATCH = 256
-_BUFFER_BYTES = 1 << 20
-"""Large values are not read into memory all at once."""
-_COLUMNS = ["store_partition", "family", "key", "value", "reason"]
-_LOST = "unknown: the files that had the reasons are gone or damaged, or were not kept"
-_MISREAD = (LookupError, TypeError, ValueError, AssertionError)
-"""Errors of a damaged file beside pyarrow's own: columns with other names, or without values."""
 
 
 @system_errors_explained()
@@ -70,24 +52,18 @@ def _next_step(spec: Spec, standing: Standing) -> str:
     return "fix the function; then stateferry replay SPEC rewrites only the chunks that lack these records"
 
 
-def reject_reasons(standing: Standing, *, from_files: bool = True) -> tuple[RejectReason, ...]:
-    """The reasons, the most frequent first, by the receipts; that of a record at which the last run stopped leads.
-
-    `from_files`: receipts of earlier releases do not have the reasons; then the files of kept rejects are read.
-    """
-    merged, older = RejectsByReason(), []
+def reject_reasons(standing: Standing) -> tuple[RejectReason, ...]:
+    """The reasons, the most frequent first, by the receipts; that of a record at which the last run stopped leads."""
+    merged = RejectsByReason()
     every: list[Receipt | Tail] = [*standing.receipts, *standing.every_tail]
     for receipt in every:
         for each in receipt.reasons:
             found = tuple(example.model_copy(update=_place_of(receipt)) for example in each.examples)
             merged.take(each.reason, each.place, each.records, lambda found=found: found)  # type: ignore[misc]
-        if receipt.reasons and (rest := receipt.rejected - sum(each.records for each in receipt.reasons)):
+        if rest := receipt.rejected - sum(each.records for each in receipt.reasons):
             merged.take(OTHER, "", rest, tuple)
-        if isinstance(receipt, Receipt) and receipt.rejected and not receipt.reasons:
-            older.append(receipt)
     stopped = stopped_at(standing)
-    files = _of_files(standing.home, older) if from_files and older else ()
-    return (*(() if stopped is None else (stopped,)), *merged.reasons, *files)
+    return (*(() if stopped is None else (stopped,)), *merged.reasons)
 
 
 def stopped_at(standing: Standing) -> RejectReason | None:
@@ -109,34 +85,3 @@ def stopped_at(standing: Standing) -> RejectReason | None:
 def _place_of(receipt: Receipt | Tail) -> dict[str, object]:
     chunk = receipt.number if isinstance(receipt, Receipt) else None
     return {"store_partition": receipt.store_partition, "chunk": chunk}
-
-
-def _of_files(home: Path, receipts: list[Receipt]) -> tuple[RejectReason, ...]:
-    """The reasons in the files of kept rejects."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    merged = RejectsByReason()
-    for file in _files(home, receipts):
-        with suppress(pa.ArrowException, OSError, *_MISREAD):  # removed meanwhile, or damaged: skip the rest of it
-            content = pq.ParquetFile(file, buffer_size=_BUFFER_BYTES)
-            for batch in content.iter_batches(_BATCH, columns=_COLUMNS, use_threads=False):
-                for row, reason in enumerate(batch.column("reason").to_pylist()):
-                    merged.take(reason, "", 1, partial(_example, batch, row))
-                if merged.count >= MOST_READ:
-                    return merged.reasons
-    if lost := sum(receipt.rejected for receipt in receipts) - merged.count:
-        merged.take(_LOST, "", lost, tuple)
-    return merged.reasons
-
-
-def _example(batch: RecordBatch, row: int) -> tuple[RejectExample, ...]:
-    return (reject_example(**batch.slice(row, 1).to_pylist()[0]),)
-
-
-def _files(home: Path, receipts: list[Receipt]) -> list[Path]:
-    """The chunks' reject files; if any of those was removed, the files of the dead-letter table."""
-    own = [home / receipt.rejects_file for receipt in receipts if receipt.rejects_file is not None]
-    if all(file.is_file() for file in own):
-        return own
-    return sorted((home / DEAD_LETTERS).glob("*.parquet"))

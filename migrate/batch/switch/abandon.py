@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from migrate.batch.home import ABANDONED, MARKER, NEW, OLD, is_ours, is_run_folder, remove_all, temporary_directories
+from migrate.batch.home import ABANDONED, MARKER, NEW, OLD, is_run_folder, remove_all, temporary_directories
 from migrate.batch.ledger.marker import claim, is_abandoned
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import read_ledger
@@ -46,26 +46,15 @@ def abandon(spec: Spec, *, on_event: Listener = ignore) -> AbandonReport:
     check_home(spec)
     is_there = spec.home.is_dir() and any(spec.home.iterdir())
     left, topics = _remove(spec, logged(spec.name, on_event)) if is_there else ((), NO_TOPICS)
-    renamed = _renamed_by_an_earlier_release(spec.home)
-    if renamed is not None:
-        left += remove_all(renamed)
-    removed = spec.home if is_there else renamed
     return AbandonReport(
         name=spec.name,
-        removed=removed,
+        removed=spec.home if is_there else None,
         source=spec.source_path,
         left_over=left,
         removed_topics=topics.removed,
         undone_topics=topics.undone,
         kept_topics=topics.kept,
     )
-
-
-def _renamed_by_an_earlier_release(home: Path) -> Path | None:
-    """The folder that an earlier release's `abandon` had renamed before it was killed; no migration has this name."""
-    renamed = home.with_name(f"{home.name}.abandoned")
-    is_folder = renamed.is_dir() and not renamed.is_symlink()
-    return renamed if is_folder and all(map(is_ours, renamed.iterdir())) else None
 
 
 def _remove(spec: Spec, on_event: Listener) -> tuple[tuple[Path, ...], GivenUp]:

@@ -19,7 +19,7 @@ from migrate.batch.identity import (
 )
 from migrate.batch.ledger.gates import Acceptance, concerns_of, require_acceptance, signed_off
 from migrate.batch.plan.target_positions import new_positions
-from migrate.batch.preflight.places import check_asked, check_can_be_exchanged, check_free, check_not_opened_since
+from migrate.batch.preflight.places import check_can_be_exchanged, check_free, check_not_opened_since
 from migrate.batch.source.snapshot import SnapshotSource, find_snapshot
 from migrate.batch.source.source import Source, find_source
 from migrate.batch.switch.at_cutover import ask_broker
@@ -81,7 +81,6 @@ def start_journal(migration: Migration, stores: VerifiedStores, *, fence: bool) 
     )
     if source is live:
         check_not_opened_since(migration.spec, stores.context.conversion, live)
-        check_asked(migration.spec, stores.context.conversion, stores.plan)
     broker, doubts = ask_broker(migration, source, stores.context.conversion, fence=fence)
     return Journal(
         source=stable_json(migration.spec.source),

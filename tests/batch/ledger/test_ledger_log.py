@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,7 +12,6 @@ from migrate.batch.ledger.commit_log import IncompleteLogError, LedgerLog
 from migrate.batch.ledger.table import Ledger, read_ledger, read_repaired
 from migrate.errors import DamagedLedgerError, RefusedError
 from migrate.model.ledger_row import LEDGER_SCHEMA, Step, chunk_row
-from tests.batch.ledger.make_ledger_fixtures import FOLDER
 from tests.shared.builders import receipt
 
 
@@ -52,13 +50,6 @@ def test_what_is_committed_meanwhile_is_seen(home: Path) -> None:
     Ledger(home, "m", "r2").commit(chunk_row(receipt(number=3)))
     assert log.rows() == read_ledger(home)
     assert log.rows()[-1].store_partition == "db"
-
-
-@pytest.mark.parametrize("name", ["half-rewritten", "cut-over"])
-def test_a_ledger_of_an_earlier_release_is_read_from_its_table(name: str, tmp_path: Path) -> None:
-    home = Path(shutil.copytree(FOLDER.with_name("1") / name / "work/kept", tmp_path / "kept"))
-    assert _needs_the_table(home)
-    assert read_ledger(home)
 
 
 @pytest.mark.parametrize("which", [1, -1])

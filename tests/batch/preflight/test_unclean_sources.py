@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Callable
@@ -302,19 +301,3 @@ def test_the_command_takes_the_ends_of_the_broker(app: Path, verb: str) -> None:
     ]
 
     assert codes == [ExitCode.REFUSED, ExitCode.USAGE, ExitCode.DONE]
-
-
-def test_a_migration_of_an_earlier_release_needs_the_ends_too(app: Path) -> None:
-    spec = in_place(upper_spec(app))
-    run(spec, changelog_ends=ends_of(app))
-    (file,) = spec.home.glob("plan-*.json")
-    planned = json.loads(file.read_text(encoding="utf-8"))
-    for new in ("asked_for_changelog_ends", "digest"):
-        del planned[new]
-    file.write_text(json.dumps(planned), encoding="utf-8")
-
-    with pytest.raises(RefusedError, match=REFUSED):
-        run(spec)
-    with pytest.raises(RefusedError, match="did not ask where the changelogs end"):
-        cutover(spec)
-    assert cutover(in_place(upper_spec(app, "unclean-source"))).state == "cut over"

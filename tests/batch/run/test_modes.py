@@ -95,15 +95,9 @@ def test_a_snapshot_is_as_private(public: Path) -> None:
     assert stat.S_IMODE(spec.home.stat().st_mode) == 0o700
 
 
-@pytest.mark.parametrize("made", ["by its user", "by an earlier release"])
-def test_a_folder_that_was_there_is_closed(public: Path, made: str) -> None:
+def test_a_folder_that_was_there_is_closed(public: Path) -> None:
     spec = kafka_spec(public, make_application(public, directories=0o700, files=0o600), **IN_PLACE)
-    if made == "by its user":
-        spec.home.mkdir(parents=True, mode=0o777)
-    else:
-        run(spec)
-        (spec.home / "stateferry-folder.json").unlink()
-        spec.home.chmod(0o755)
+    spec.home.mkdir(parents=True, mode=0o777)
     run(spec)
     assert stat.S_IMODE(spec.home.stat().st_mode) == 0o700
 

@@ -12,13 +12,10 @@ from typing import Any
 import pytest
 
 from migrate import RefusedError, Spec, cutover, finalize, load_spec, rejects, rollback, run, status
-from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.batch.status.history import report
-from migrate.batch.status.reject_reasons import reject_reasons
 from migrate.errors import RejectedError
 from migrate.show.output import Output
 from migrate.show.text.reports import show_rejects
-from tests.batch.ledger.make_ledger_fixtures import FOLDER
 from tests.shared.commands import stateferry
 from tests.shared.following import RECORDS, held_run, make_migration
 from tests.support import copy_fixture, kafka_spec, make_store, numbered, raw_spec, tree_state
@@ -141,14 +138,6 @@ def test_every_store_partition_is_named(tmp_path: Path) -> None:
     assert "changelog" in reported.changelog
 
 
-@pytest.mark.parametrize(("name", "state"), [("half-rewritten", "rewriting"), ("cut-over", "cut over")])
-def test_a_ledger_of_an_earlier_release_is_reported(name: str, state: str, tmp_path: Path) -> None:
-    shutil.copytree(FOLDER / name, tmp_path / "kept")
-    reported = _json(tmp_path / "kept/migration.toml")
-    assert reported["state"] == state
-    assert len(reported["chunks"]) == reported["chunks_planned"] - reported["chunks_left"] >= 3
-
-
 @pytest.fixture
 def rejected(tmp_path: Path) -> Spec:
     """Two reasons, one of them much more frequent; values that a page must not run."""
@@ -186,44 +175,6 @@ def test_rejects_are_reported_by_reason(rejected: Spec) -> None:
     shutil.rmtree(rejected.home / "dead-letters")
     _check_rejects(rejected)
     assert report(rejected).totals.rejected == 32
-
-
-def _of_an_earlier_release(spec: Spec) -> Standing:
-    """The standing, with receipts that do not have the reasons."""
-    standing = read_standing(spec.home)
-    older = [receipt.model_copy(update={"reasons": ()}) for receipt in standing.receipts]
-    standing.__dict__["receipts"] = older
-    return standing
-
-
-def test_the_reasons_of_an_earlier_release_are_in_the_files_of_rejects(rejected: Spec) -> None:
-    run(rejected)
-    for folder in ("chunks", "dead-letters"):  # the table was made of the files
-        first, second = reject_reasons(_of_an_earlier_release(rejected))
-        assert [(each.records, len(each.examples)) for each in (first, second)] == [(30, 3), (2, 2)]
-        shutil.rmtree(rejected.home / folder)
-    (lost,) = reject_reasons(_of_an_earlier_release(rejected))
-    assert (lost.records, lost.reason.startswith("unknown: the files that had the reasons are gone")) == (32, True)
-
-
-def test_a_damaged_file_of_rejects_is_left_out(rejected: Spec) -> None:
-    run(rejected)
-    files = sorted((rejected.home / "chunks").rglob("*.rejects.parquet"))
-    files[-1].write_bytes(b"PAR1")
-    reasons = reject_reasons(_of_an_earlier_release(rejected))
-    assert sum(reason.records for reason in reasons) == 32
-    assert 0 < sum(reason.records for reason in reasons if reason.reason.startswith("unknown")) < 32
-
-
-def test_rejects_whose_files_are_gone_are_not_called_none(rejected: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
-    run(rejected)
-    for folder in ("chunks", "dead-letters"):
-        shutil.rmtree(rejected.home / folder)
-    standing = _of_an_earlier_release(rejected)
-    monkeypatch.setattr("migrate.batch.status.reject_reasons.read_standing", lambda _: standing)
-    shown = "\n".join(show_rejects(rejects(rejected), Output()))
-    assert "32 records: unknown: the files that had the reasons are gone" in shown
-    assert "no record was rejected" not in shown
 
 
 def test_rejects_of_chunks_whose_files_are_gone_are_not_called_none(rejected: Spec) -> None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from migrate import RefusedError, Spec, cutover, finalize, plan, report, rollback, run, status, verify
-from migrate.batch.ledger.table import Ledger
+from migrate import RefusedError, cutover, plan, report, rollback, run, status, verify
 from migrate.errors import RejectedError
-from migrate.model.events import Listener, ignore
-from migrate.model.ledger_row import Row, Step
 from tests.batch.switch.support import StopAt, StoppedError
 from tests.shared.going_live import BOTH, RECORDS, REJECTED, Make, in_place, kinds, picky, published, slot
 from tests.support import read_family
@@ -163,38 +159,3 @@ def test_a_cut_over_that_was_killed_is_finished_without_asking_again(tmp_path: P
         cutover(spec, accept_rejects=REJECTED, on_event=StopAt("cutover.exchanged"))
     assert cutover(spec).state == "cut over"
     assert kinds(spec)["rejects"].startswith(f"--accept-rejects {REJECTED}, by ")
-
-
-# As earlier releases left it
-
-
-def as_of_an_earlier_release(spec: Spec, monkeypatch: pytest.MonkeyPatch, listener: Listener = ignore) -> None:
-    """Publishes without writing down what was accepted."""
-    row = Ledger.row
-
-    def old_row(
-        self: Ledger, step: Step, *, store_partition: str | None = None, detail: dict[str, object] | None = None
-    ) -> Row:
-        told = {name: fact for name, fact in (detail or {}).items() if name != "accepted"}
-        return row(self, step, store_partition=store_partition, detail=json.loads(json.dumps(told)))
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Ledger, "row", old_row)
-        run(spec, accept_rejects=REJECTED, on_event=listener)
-
-
-def test_rejects_that_an_earlier_release_published_are_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spec = picky(published, tmp_path)
-    as_of_an_earlier_release(spec, monkeypatch)
-    assert kinds(spec) == {"rejects": ""}
-    assert run(spec).state == "published"
-    assert finalize(spec).state == "finalized"
-
-
-def test_a_directory_that_an_earlier_release_renamed_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = picky(published, tmp_path)
-    with pytest.raises(StoppedError):
-        as_of_an_earlier_release(spec, monkeypatch, StopAt("publish.renamed"))
-    assert run(spec).state == "published"

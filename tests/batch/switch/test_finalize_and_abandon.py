@@ -116,40 +116,6 @@ def test_abandoning_removes_our_files_and_no_other(app: Application) -> None:
     assert cutover(app.spec).state == "cut over"
 
 
-@pytest.mark.parametrize("is_started_again", [False, True])
-def test_what_an_earlier_release_was_abandoning_when_it_was_killed_is_removed(
-    is_started_again: bool, app: Application
-) -> None:
-    """It renamed the folder first, and left no marker in it."""
-    renamed = app.spec.home.with_name(f"{app.spec.name}.abandoned")
-    app.spec.home.rename(renamed)
-    (renamed / "stateferry-folder.json").unlink()
-    (renamed / "plan-0001.json").unlink()
-    (renamed / "new/notes.txt").write_text("mine")
-    before = tree_state(app.path)
-    if is_started_again:
-        run(app.spec)
-
-    report = abandon(app.spec)
-
-    assert report.removed == (app.spec.home if is_started_again else renamed)
-    assert report.left_over == (renamed / "new/notes.txt",)
-    assert [path for path in app.spec.home.parent.rglob("*") if path.is_file()] == [renamed / "new/notes.txt"]
-    assert tree_state(app.path) == before
-
-
-def test_a_folder_of_that_name_that_is_not_ours_stays(app: Application) -> None:
-    beside = app.spec.home.with_name(f"{app.spec.name}.abandoned")
-    (beside / "snapshot").mkdir(parents=True)
-    (beside / "snapshot/000001.sst").write_text("mine")
-    (beside / "notes.txt").write_text("mine")
-    before = tree_state(beside)
-
-    abandon(app.spec)
-
-    assert tree_state(beside) == before
-
-
 def test_abandoning_is_the_way_on_where_the_source_has_changed(app: Application) -> None:
     write_to(app.live(FIRST))
     with pytest.raises(RefusedError, match="was written to since it was converted"):

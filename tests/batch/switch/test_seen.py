@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from migrate import RefusedError, Spec, abandon, cutover, finalize, rollback, run, snapshot, status, verify
+from migrate import RefusedError, Spec, abandon, cutover, finalize, rollback, run, status
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import read_ledger
 from tests.bad_input.support import to_toml
 from tests.batch.switch.support import (
     DATA,
     FIRST,
-    FROM_SNAPSHOT,
     LEFT_FOR_GOOD,
     PARTITIONS,
     STORES,
@@ -24,7 +23,6 @@ from tests.batch.switch.support import (
     StopAt,
     StoppedError,
     content,
-    in_place_spec,
     make_application,
     write_to,
 )
@@ -266,52 +264,3 @@ def test_without_a_ledger_and_the_application_nothing_is_abandoned(app: Applicat
     app.path.mkdir()
     with pytest.raises(RefusedError, match="may hold one"):
         abandon(app.spec)
-
-
-def _as_of_an_earlier_release(home: Path) -> None:
-    (home / MARKER).unlink()
-
-
-def test_a_migration_of_an_earlier_release_is_cut_over_and_finalized(app: Application) -> None:
-    _as_of_an_earlier_release(app.spec.home)
-    assert status(app.spec).state == "verified"
-    assert verify(app.spec).verification.ok
-    cutover(app.spec)
-    assert (app.spec.home / MARKER).is_file()
-    _as_of_an_earlier_release(app.spec.home)
-    rollback(app.spec)
-    assert app.standing() == {"old"}
-    _as_of_an_earlier_release(app.spec.home)
-    run(app.spec)
-    assert (app.spec.home / MARKER).is_file()
-    cutover(app.spec)
-    _as_of_an_earlier_release(app.spec.home)
-    assert finalize(app.spec).state == "finalized"
-    _as_of_an_earlier_release(app.spec.home)
-    assert status(app.spec).state == "finalized"
-
-
-@pytest.mark.parametrize("kept", ["ledger", "plan-0001.json"])
-def test_a_plan_or_a_ledger_alone_makes_a_folder_ours(kept: str, app: Application) -> None:
-    home = app.spec.home
-    for path in home.iterdir():
-        if path.name not in (kept, "snapshot"):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-    (home / ".git").mkdir()
-    assert abandon(app.spec).left_over == (home / ".git",)
-    assert [path.name for path in home.iterdir()] == [".git"]
-    with pytest.raises(RefusedError, match="is not Stateferry's"):
-        run(app.spec)
-
-
-def test_a_snapshot_of_an_earlier_release_is_adopted(folder: Path) -> None:
-    spec = in_place_spec(folder, make_application(folder), **FROM_SNAPSHOT)
-    snapshot(spec)
-    _as_of_an_earlier_release(spec.home)
-    assert status(spec).state == "snapshot taken"
-    (spec.home / "notes.txt").touch()
-    with pytest.raises(RefusedError, match=r"is not Stateferry's: it holds 'notes\.txt'"):
-        run(spec)
-    (spec.home / "notes.txt").unlink()
-    assert run(spec).state == "verified"
-    assert (spec.home / MARKER).is_file()
