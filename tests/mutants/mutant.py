@@ -1,6 +1,6 @@
 """A mutant: one safety claim, broken by one change of the code, and the tests that must notice.
 
-It names definitions and tests, not files: to move one to another module needs no change here.
+It names definitions and tests, not files, and code as `ast.unparse` writes it: moved or formatted anew, it still fits.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from textwrap import indent
 
 PACKAGES = ("formats", "migrate", "jobs")
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _TEST = re.compile(r"^def (test_\w+)\(", re.MULTILINE)
 
 
@@ -21,13 +23,19 @@ class StaleError(Exception):
     """The code to change, or the test to run, does not exist or exists more than once."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Definition:
-    """The text of a function or class, and where it stands in its module."""
+    """A function or class as `ast.unparse` writes it, indented, and the lines of its module on which it stands."""
 
     file: Path
-    start: int
+    lines: slice
     text: str
+
+    def replaced(self, text: str) -> str:
+        """Its module with this text in its place."""
+        lines = self.file.read_text(encoding="utf-8").splitlines(keepends=True)
+        lines[self.lines] = [text]
+        return "".join(lines)
 
 
 @dataclass(frozen=True)
@@ -42,11 +50,10 @@ class Code:
         found = defaultdict(list)
         for package in PACKAGES:
             for file in sorted((self.root / package).rglob("*.py")):
-                text = file.read_text(encoding="utf-8")
-                lines = text.splitlines(keepends=True)
-                for name, first, last in _spans(ast.parse(text)):
-                    start = len("".join(lines[: first - 1]))
-                    found[name].append(Definition(file, start, "".join(lines[first - 1 : last])))
+                for name, node in _named(ast.parse(file.read_text(encoding="utf-8"))):
+                    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+                    text = indent(ast.unparse(node), " " * node.col_offset) + "\n"
+                    found[name].append(Definition(file, slice(first - 1, node.end_lineno), text))
         return found
 
     @cached_property
@@ -69,7 +76,7 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """`old` occurs exactly once in the product's definitions of that name."""
+    """`old` occurs exactly once in the product's definitions of that name: each statement on a line, no comments."""
 
     name: str
     claim: str
@@ -84,22 +91,23 @@ class Mutant:
     def patched(self, code: Code) -> tuple[Path, str]:
         """The file to change, and its text with the change. Raises StaleError."""
         among = code.definitions.get(self.definition, [])
-        found = [each for each in among if self.old in each.text]
-        if len(found) != 1 or found[0].text.count(self.old) != 1:
-            times = sum(each.text.count(self.old) for each in found)
-            raise StaleError(f"{len(among)} definitions of {self.definition} have the text to change {times} times")
-        text = found[0].file.read_text(encoding="utf-8")
-        at = text.index(self.old, found[0].start)
-        return found[0].file, text[:at] + self.new + text[at + len(self.old) :]
+        old = self.old.replace('"', "'")  # which `ast.unparse` prefers
+        times = {each: each.text.count(old) or each.text.count(self.old) for each in among}
+        if sum(times.values()) != 1:
+            stale = (
+                f"{len(among)} definitions of {self.definition} have this {sum(times.values())} times:\n{self.old}\n"
+            )
+            raise StaleError("\n".join([stale, *(f"{each.file}:\n{each.text}" for each in among)]))
+        (found,) = filter(times.__getitem__, among)
+        return found.file, found.replaced(found.text.replace(old if old in found.text else self.old, self.new))
 
 
-def _spans(node: ast.AST, prefix: str = "") -> Iterator[tuple[str, int, int]]:
-    """The name, the first and the last line of each definition, decorators included."""
+def _named(node: ast.AST, prefix: str = "") -> Iterator[tuple[str, _Definition]]:
+    """Every definition, by its dotted name."""
     for child in ast.iter_child_nodes(node):
         inner = prefix
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            first = min([child.lineno, *(decorator.lineno for decorator in child.decorator_list)])
-            yield f"{prefix}{child.name}", first, child.end_lineno or child.lineno
+        if isinstance(child, _Definition):
+            yield f"{prefix}{child.name}", child
             inner = f"{prefix}{child.name}."
         if isinstance(child, ast.stmt):
-            yield from _spans(child, inner)
+            yield from _named(child, inner)

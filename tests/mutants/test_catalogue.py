@@ -40,27 +40,32 @@ def _code(root: Path, **modules: str) -> Code:
     return Code(root)
 
 
+_SYNC = "    sync('a', b)\n"
+
+
 def _mutant(definition: str) -> Mutant:
-    return Mutant("name", "I1", definition, "    sync()\n", "    pass\n", ("test_it",))
+    return Mutant("name", "I1", definition, '    sync("a", b)\n', "    pass\n", ("test_it",))
 
 
-def test_a_definition_is_found_whatever_its_module(tmp_path: Path) -> None:
-    code = _code(tmp_path, one="def f():\n    sync()\n\n\ndef g():\n    sync()\n", two="def g():\n    return 1\n")
-    assert _mutant("g").patched(code) == (
-        tmp_path / "migrate/one.py",
-        "def f():\n    sync()\n\n\ndef g():\n    pass\n",
-    )
+@pytest.mark.parametrize("call", ["sync('a', b)", 'sync("a", b)  # now', 'sync(\n"a",  # or b\nb,\n)'])
+def test_a_definition_is_found_whatever_its_module_and_its_formatting(call: str, tmp_path: Path) -> None:
+    before = f"def f():\n    {call}\n\n\n"
+    code = _code(tmp_path, one=f"{before}def g():\n    {call}\n", two="def g():\n    return 1\n")
+    assert _mutant("g").patched(code) == (tmp_path / "migrate/one.py", f"{before}def g():\n    pass\n")
 
 
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("def f():\n    sync()\n", "0 definitions of g have the text to change 0 times"),
-        ("def g():\n    return 1\n", "1 definitions of g have the text to change 0 times"),
-        ("def g():\n    sync()\n    sync()\n", "1 definitions of g have the text to change 2 times"),
-        ("def g():\n    sync()\n\n\ndef g():\n    sync()\n", "2 definitions of g have the text to change 2 times"),
+        (f"def f():\n{_SYNC}", "0 definitions of g have this 0 times"),
+        (
+            "def g():\n    return 1\n",
+            r"1 definitions of g have this 0 times:.*sync.*one.py:\ndef g\(\):\n    return 1",
+        ),
+        (f"def g():\n{_SYNC}{_SYNC}", "1 definitions of g have this 2 times"),
+        (f"def g():\n{_SYNC}\n\ndef g():\n{_SYNC}", "2 definitions of g have this 2 times"),
     ],
 )
 def test_what_cannot_be_told_apart_is_refused(text: str, found: str, tmp_path: Path) -> None:
-    with pytest.raises(StaleError, match=found):
+    with pytest.raises(StaleError, match=f"(?s){found}"):
         _mutant("g").patched(_code(tmp_path, one=text))

@@ -145,7 +145,7 @@ TOPICS: tuple[Mutant, ...] = (
         name="records-that-are-too-old-not-counted",
         claim="I12",
         definition="_Comparison.compare",
-        old="sum(0 <= at < limit for at in wanted.timestamps)",
+        old="sum((0 <= at < limit for at in wanted.timestamps))",
         new="0 * limit",
         tests=("test_records_that_the_broker_removes_as_too_old_are_counted",),
     ),

@@ -90,8 +90,8 @@ VERIFICATION: tuple[Mutant, ...] = (
         name="assembled-and-not-said",
         claim="I1",
         definition="assemble",
-        old="            waiting.commit()  # else",
-        new="            # else",
+        old="            waiting.commit()\n",
+        new="",
         tests=("test_what_an_interrupted_run_has_assembled_is_kept",),
     ),
     Mutant(
