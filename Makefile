@@ -19,7 +19,7 @@ PYTEST_ARGS ?=
 ifndef TMPDIR
 MEMORY := $(shell test -w /dev/shm && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 6000000 { print "TMPDIR=/dev/shm" }')
 endif
-PYTEST = $(MEMORY) $(PYTHON) -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder --cpu-seconds 5 $(PYTEST_ARGS)
+PYTEST = $(MEMORY) $(PYTHON) -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder --cpu-report $(PYTEST_ARGS)
 
 export PYSPARK_PYTHON := $(CURDIR)/$(PYTHON)
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)

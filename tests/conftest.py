@@ -46,7 +46,7 @@ def commit_per_chunk() -> Iterator[None]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--cpu-seconds", type=float, help="name the tests of `make test-fast` that take more CPU time")
+    parser.addoption("--cpu-report", action="store_true", help="list the tests that take most CPU time")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -66,17 +66,15 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """CPU time, with that of processes that have ended: on a machine with other work the time of day says little."""
     before = sum(os.times()[:4])
     result = yield
-    spent = sum(os.times()[:4]) - before
-    if not {"real", "long"} & {mark.name for mark in item.iter_markers()}:
-        item.user_properties.append(("cpu_seconds", spent))
+    item.user_properties.append(("cpu_seconds", sum(os.times()[:4]) - before))
     return result
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Name the tests that should be smaller; none fails, for CPU time grows on a machine with other work too."""
-    limit = config.getoption("--cpu-seconds")
-    for report in terminalreporter.stats.get("passed", ()) if limit else ():
-        if (spent := dict(report.user_properties).get("cpu_seconds", 0)) > limit:
-            terminalreporter.write_line(
-                f"{report.nodeid}: {spent:.1f} s of CPU time: make it smaller, or list it in REAL"
-            )
+    """The twenty costliest tests above a second. None fails: CPU time grows on a machine with other work too."""
+    if config.getoption("--cpu-report"):
+        passed = terminalreporter.stats.get("passed", ())
+        spent = {report.nodeid: dict(report.user_properties).get("cpu_seconds", 0.0) for report in passed}
+        for test in sorted(spent, key=spent.__getitem__, reverse=True)[:20]:
+            if spent[test] > 1:
+                terminalreporter.write_line(f"{spent[test]:6.1f} s of CPU time: {test}")

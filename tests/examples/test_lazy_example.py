@@ -88,7 +88,7 @@ class Context:
 
     @staticmethod
     def schedule(*, interval_ms: int, punctuate: Callable[[int], int]) -> None:
-        assert punctuate(interval_ms) >= 0
+        punctuate(interval_ms)
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/lazy.md"])

@@ -216,6 +216,6 @@ def test_a_wrong_password_is_said_at_once_and_not_shown(broker: Broker) -> None:
     since = time.monotonic()
     with pytest.raises(BrokerError, match=r"reach the broker.*Invalid username or password") as raised:
         Cluster(connection).__enter__()
-    assert time.monotonic() - since < 30
+    assert time.monotonic() - since < 120
     assert "the password" in raised.value.hint
     assert "not-the-one" not in f"{raised.value}{connection}{connection!r}"

@@ -50,7 +50,7 @@ def test_an_open_transaction_is_waited_for_and_then_named(connection: Connection
         writer.write(records(0, 10))
         writer._producer.flush()
         with pytest.raises(ChangelogFailedError, match="can be read from offset 0 on") as raised:
-            list(read(connection, topic, 0, 0, 10, patience=1))
+            list(read(connection, topic, 0, 0, 10, patience=5))
         assert "an open transaction" in raised.value.hint
         writer.finish()
         assert keys(connection, topic, 0, 10) == list(range(10))
@@ -86,11 +86,14 @@ def test_the_check_is_asked_between_batches(connection: Connection, topic: str) 
     assert len(asked) == 3
 
 
-def test_full_batches_are_not_waited_for(connection: Connection, topic: str) -> None:
-    write(connection, topic, records(0, 1300))
-    since = time.monotonic()
-    assert len(keys(connection, topic, 0, 1300)) == 1300
-    assert time.monotonic() - since < 8
+def test_full_batches_are_not_waited_for(connection: Connection, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the test would be ended by its time limit."""
+    monkeypatch.setattr(reading, "_BATCH_SECONDS", 3600.0)
+    producer = Producer({"bootstrap.servers": connection.bootstrap})
+    for number in range(5 * reading._BATCH_RECORDS):
+        producer.produce(topic=topic, partition=0, key=b"%d" % number, value=b"")
+    producer.flush()
+    assert keys(connection, topic, 0, 5 * reading._BATCH_RECORDS) == list(range(5 * reading._BATCH_RECORDS))
 
 
 def test_a_full_queue_delays_nothing(connection: Connection, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,14 +108,15 @@ def test_a_full_queue_delays_nothing(connection: Connection, topic: str, monkeyp
 
 
 def test_an_end_in_a_marker_is_noticed_at_once(connection: Connection, topic: str) -> None:
-    """By default a broker answers half a second later that there is no more."""
+    """By default a broker answers half a second later that there is no more, however often it is asked."""
     write(connection, topic, records(0, 10))
-    seconds = []
-    for _ in range(5):
+
+    def seconds() -> float:
         since = time.monotonic()
         assert len(keys(connection, topic, 0, 11)) == 10
-        seconds.append(time.monotonic() - since)
-    assert min(seconds) < 0.4
+        return time.monotonic() - since
+
+    assert any(seconds() < 0.4 for _ in range(60))
 
 
 def test_a_topic_that_is_removed_meanwhile_ends_the_reading(
@@ -121,7 +125,7 @@ def test_a_topic_that_is_removed_meanwhile_ends_the_reading(
     write(connection, topic, records(0, 10))
     described = cluster.topic(topic)
     assert described is not None
-    batches = read(connection, topic, 0, 0, 1000, patience=1)
+    batches = read(connection, topic, 0, 0, 1000, patience=5)
     assert len(next(batches)) == 10
     cluster.delete_topic(described)
     with pytest.raises(ChangelogFailedError):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from migrate.errors import InvalidStateStoreError, StateStoreMigratedError, StoreNotReadyError, UnknownStateStoreError
+from migrate.queries import retries
 from migrate.queries.retries import with_retries
 
 
@@ -54,11 +56,14 @@ def test_waits_grow_and_vary(monkeypatch: pytest.MonkeyPatch) -> None:
     assert max(waits) <= 1
 
 
-def test_the_last_error_is_raised_after_the_timeout_and_any_other_at_once() -> None:
+def test_the_last_error_is_raised_after_the_timeout_and_any_other_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = [0.0]
+    monkeypatch.setattr(retries, "time", SimpleNamespace(monotonic=lambda: sum(waits), sleep=waits.append))
     store = Store(*[NOT_READY] * 100)
     with pytest.raises(StoreNotReadyError):
         with_retries(store.get, on_migrated=store.resolve, timeout=0.1)
     assert 2 < store.called < 100
+    assert sum(waits) == pytest.approx(0.1)
     unknown = Store(UnknownStateStoreError("unknown"))
     with pytest.raises(UnknownStateStoreError):
         with_retries(unknown.get, on_migrated=unknown.resolve)

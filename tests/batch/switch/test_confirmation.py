@@ -65,7 +65,7 @@ def on_a_terminal(answer: bytes, verb: str, spec: Path) -> tuple[int, str]:
         except OSError:  # the end, on Linux
             pass
         try:
-            code = process.wait(timeout=10)
+            code = process.wait(timeout=60)
         finally:
             process.kill()
     os.close(ours)
