@@ -33,13 +33,15 @@ MigrationError
 from __future__ import annotations
 
 import errno
-import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
+
+from migrate.library_messages import has_errno
 
 
 class ExitCode(IntEnum):
@@ -256,15 +258,14 @@ def system_errors_explained() -> Iterator[None]:
 def explain_system_error(error: BaseException, *, where: str = "") -> MigrationError | None:
     """The MigrationError for an error of the operating system or for a missing package, or None.
 
-    `where`: what failed, if the error lacks it. Errors of RocksDB and delta-rs have the system's text, but not its
-    error number.
+    `where`: what failed, if the error lacks it.
     """
     if isinstance(error, ModuleNotFoundError):
         return _missing_package(error, where)
     number = error.errno if isinstance(error, OSError) else None
     text = " ".join(_TERMINAL_COLOUR.sub("", str(error)).split())
     for known, kind, hint in _KNOWN:
-        if number == known or (number is None and os.strerror(known) in text):
+        if number == known or (number is None and has_errno(text, known)):
             if isinstance(error, OSError) and error.strerror is not None:
                 text = ": ".join(str(part) for part in (error.strerror, error.filename2 or error.filename) if part)
             return kind(": ".join(filter(None, (where, text))), hint=hint)
@@ -278,3 +279,9 @@ def _missing_package(error: ModuleNotFoundError, where: str) -> MissingPackageEr
     otherwise = ", or work without Spark: --no-spark, or for a run --jobs N" if extra == "spark" else ""
     text = ": ".join(filter(None, (where, f"the package {error.name} is not installed")))
     return MissingPackageError(text, hint=f"pip install 'stateferry[{extra}]'{otherwise}")
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """The question after the most similar known name, or `otherwise` where none is similar."""
+    near = get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else otherwise

@@ -167,7 +167,7 @@ class DualReadStore(RocksStore):
         self.check_running()
         deadline = None if max_millis is None else time.monotonic() + max_millis / 1000
         processed = 0
-        try:
+        with self._guarded():
             try:
                 while (access := self._access) is not None and not access.sweep.has_ended:
                     left = None if max_records is None else max_records - processed
@@ -179,8 +179,6 @@ class DualReadStore(RocksStore):
                     if self._access is not None:
                         self._access.settle()
                         self._after_change(self._access)
-        except Exception as error:
-            self._raise(error)
         return processed
 
     def get(self, key: bytes) -> bytes | None:
@@ -198,10 +196,7 @@ class DualReadStore(RocksStore):
     def multi_get(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The value of each key, or None. Raises ConversionError where an old record cannot be converted."""
         keys = list(keys)
-        try:
-            values = self._family.get_many(keys)
-        except Exception as error:
-            self._raise(error)
+        values = super().multi_get(keys)
         return [self.get(key) if value is None else value for key, value in zip(keys, values, strict=True)]
 
     def put(self, key: bytes, value: bytes | None) -> None:
@@ -221,14 +216,11 @@ class DualReadStore(RocksStore):
     def put_all(self, changes: Iterable[Change]) -> None:
         """Make all changes or, after a crash, none; a later change of a key wins. Also delete the old copies."""
         last = list(dict(changes).items())
-        try:
-            with self._lock:
-                if (access := self._access) is None:
-                    super().put_all(last)
-                elif access.put_all(last):
-                    self._check_empty(access)
-        except Exception as error:
-            self._raise(error)
+        with self._guarded(), self._lock:
+            if (access := self._access) is None:
+                super().put_all(last)
+            elif access.put_all(last):
+                self._check_empty(access)
 
     def delete(self, key: bytes) -> None:
         """Delete one record, with its old copy."""
@@ -248,14 +240,11 @@ class DualReadStore(RocksStore):
 
     def flush(self) -> None:
         """Make everything that was written before durable, in both stores."""
-        try:
-            with self._lock:
-                if self._access is None:
-                    super().flush()
-                else:
-                    self._access.pair.flush()
-        except Exception as error:
-            self._raise(error)
+        with self._guarded(), self._lock:
+            if self._access is None:
+                super().flush()
+            else:
+                self._access.pair.flush()
 
     def _old_value(self, key: bytes) -> bytes | None:
         access = self._access
@@ -312,11 +301,9 @@ class DualReadStore(RocksStore):
             self._switch_off(access)
 
     def _check_again(self) -> None:
-        try:
+        with self._guarded():
             if self._access is not None:
                 self._check_empty(self._access)
-        except Exception as error:
-            self._raise(error)
 
     def _switch_off(self, access: DualAccess) -> None:
         access.save_cursor()

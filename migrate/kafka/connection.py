@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from migrate.errors import SpecError, explain_system_error
+from migrate.library_messages import is_unknown_property
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _SECRET = re.compile(r"password|secret|token|pem$|username|oauthbearer", re.IGNORECASE)
@@ -147,7 +148,7 @@ def _try(connection: Connection, places: Mapping[str, str]) -> None:
         try:
             AdminClient(Connection(connection.bootstrap, {name: connection.properties[name]}).settings({}))
         except KafkaException as error:
-            if "such configuration property" in (text := error.args[0].str()):
+            if is_unknown_property(text := error.args[0].str()):
                 raise SpecError(f"{place}: librdkafka has no property {name}", hint=_NAMES) from None
             if not text.startswith("Failed to create"):  # alone it may lack another one
                 raise SpecError(f"{place}: {name} cannot have this value", hint=_NAMES) from None

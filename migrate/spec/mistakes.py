@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from migrate.errors import SpecError
+from migrate.errors import SpecError, did_you_mean
 
 NAME = r"^[a-z0-9-]+$"
 TOPIC = r"^[a-zA-Z0-9._-]+$"
@@ -110,8 +109,7 @@ def _message(mistake: ErrorDetails, model: type[BaseModel]) -> str:
         known = _known_keys(model, location[:-1])
         if where == "target.partitions":
             return f"{where}: {_NO_PARTITIONS}"
-        near = get_close_matches(location[-1], known, n=1, cutoff=0.5)
-        return f"unknown key {where!r}: " + (f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}")
+        return f"unknown key {where!r}: " + did_you_mean(location[-1], known, f"known: {', '.join(known)}")
     if mistake["type"] == "missing":
         return f"{where!r} is missing"
     if mistake["type"] == "value_error":

@@ -8,7 +8,6 @@ to   = {serde = "avro", frame = "confluent", id = 7, schema = "v2.avsc"}
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -20,6 +19,7 @@ from pydantic_core import PydanticCustomError
 from formats.serdes.avro_frame import FRAMES, Frame
 from formats.serdes.numeric import NUMBERS
 from formats.serdes.registry import ALIASES, SERDE_NAMES
+from migrate.errors import did_you_mean
 
 LARGEST_ID = (1 << 31) - 1
 LARGEST_GLOBAL_ID = (1 << 63) - 1
@@ -78,8 +78,7 @@ class _SerdeSection(_Section):
     def _is_known(self) -> _SerdeSection:
         if self.serde not in SERDE_NAMES:
             meant = ALIASES.get(self.serde.lower().removesuffix("serde"))
-            near = [meant] if meant else get_close_matches(self.serde, SERDE_NAMES, n=1, cutoff=0.5)
-            ways = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(SERDE_NAMES)}"
+            ways = did_you_mean(meant or self.serde, SERDE_NAMES, f"known: {', '.join(SERDE_NAMES)}")
             if self.serde.startswith("proto"):
                 ways = "not possible yet; a [conversion] function gets the bytes, and can use the generated classes"
             raise ValueError(f"unknown serde {self.serde!r}: {ways}")

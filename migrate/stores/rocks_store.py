@@ -56,21 +56,6 @@ class RocksStore(OrderedStore):
         except Exception as error:
             self._raise(error)
 
-    def put_all(self, changes: Iterable[Change]) -> None:
-        """Make all changes or, after a crash, none; a later change of a key wins."""
-        try:
-            with self._lock:
-                database = self._writable
-                batch, handle = database.new_batch(), self._family.handle
-                for key, value in changes:
-                    if value is None:
-                        batch.delete(key, handle)
-                    else:
-                        batch.put(key, value, handle)
-                database.write(batch)
-        except Exception as error:
-            self._raise(error)
-
     def delete(self, key: bytes) -> None:
         """Delete one record; a key that has none is no error."""
         try:
@@ -79,21 +64,28 @@ class RocksStore(OrderedStore):
         except Exception as error:
             self._raise(error)
 
+    def put_all(self, changes: Iterable[Change]) -> None:
+        """Make all changes or, after a crash, none; a later change of a key wins."""
+        with self._guarded(), self._lock:
+            database = self._writable
+            batch, handle = database.new_batch(), self._family.handle
+            for key, value in changes:
+                if value is None:
+                    batch.delete(key, handle)
+                else:
+                    batch.put(key, value, handle)
+            database.write(batch)
+
     def approximate_num_entries(self) -> int:
         """RocksDB's estimate of the number of records."""
-        try:
+        with self._guarded():
             return self._family.estimated_records
-        except Exception as error:
-            self._raise(error)
 
     def flush(self) -> None:
         """Make everything that was written before durable."""
-        try:
-            with self._lock:
-                if self._database is not None:
-                    self._database.sync()
-        except Exception as error:
-            self._raise(error)
+        with self._guarded(), self._lock:
+            if self._database is not None:
+                self._database.sync()
 
     def _scan(self, start: bytes | None, end: bytes | None, *, reverse: bool) -> BatchSource:
         return self._family.scan(start, end, reverse=reverse)

@@ -10,7 +10,8 @@ import logging
 import threading
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn, Protocol, Self
 from weakref import WeakSet
@@ -24,6 +25,7 @@ from migrate.errors import (
     StoreFailedError,
     StoreNotReadyError,
 )
+from migrate.library_messages import is_damage, is_not_bytes, is_storage_error
 from migrate.stores.lifecycle import FAILED, Lifecycle, Listener, State
 from migrate.stores.records import BatchSource, Cursor, Records
 
@@ -143,12 +145,9 @@ class OrderedStore(ABC):
 
     def range(self, start: bytes | None = None, end: bytes | None = None, *, reverse: bool = False) -> Records:
         """The records in [start, end), None: unbounded; `reverse`: from the last one on."""
-        try:
-            with self._lock:  # no iterator is created while the store closes
-                cursor = Cursor(self._scan(start, end, reverse=reverse), self._where, self._raise)
-                self._iterators.add(cursor)
-        except Exception as error:
-            self._raise(error)
+        with self._guarded(), self._lock:  # no iterator is created while the store closes
+            cursor = Cursor(self._scan(start, end, reverse=reverse), self._where, self._raise)
+            self._iterators.add(cursor)
         return Records(cursor)
 
     def prefix_scan(self, prefix: bytes, *, reverse: bool = False) -> Records:
@@ -216,16 +215,23 @@ class OrderedStore(ABC):
         for cursor in list(self._iterators):
             cursor.close()  # a live RocksDB iterator would keep the directory open, and its LOCK
 
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Raises what goes wrong inside by `_raise`. Single records do so themselves: it would cost a tenth of one."""
+        try:
+            yield
+        except Exception as error:
+            self._raise(error)
+
     def _raise(self, error: Exception) -> NoReturn:
         """Raise the error for the caller; the store fails for good where the error is one of the storage."""
         try:
-            if isinstance(error, CorruptionError) or is_storage_error(error):
+            if isinstance(error, CorruptionError | StorageError) or is_storage_error(error):
                 self._fail(error)
             elif self.state not in FAILED or not isinstance(error, StoreClosedError):
                 if not isinstance(error, ConversionError):  # its frames are the caller's own
                     _clear_frames(error)
-                is_type_error = "raw mode only support" in str(error)
-                raise TypeError("keys and values are bytes") if is_type_error else error
+                raise TypeError("keys and values are bytes") if is_not_bytes(str(error)) else error
             raise self._failure() from self._cause
         finally:
             del error  # its traceback refers to this frame: a cycle, which would keep objects alive that hold the LOCK
@@ -251,12 +257,12 @@ class OrderedStore(ABC):
     def _failure(self) -> StoreFailedError:
         cause = self._cause
         text = cause.message if isinstance(cause, MigrationError) else str(cause)
-        is_damage = isinstance(cause, CorruptionError) or "Corruption" in text
-        kind = StoreCorruptedError if is_damage else StoreFailedError
+        is_damaged = isinstance(cause, CorruptionError) or is_damage(text)
+        kind = StoreCorruptedError if is_damaged else StoreFailedError
         return kind(
             f"{self._where} has failed: {text}",
             hint="restore the store from a backup or its changelog"
-            if is_damage
+            if is_damaged
             else "fix the cause (space, permissions, disk), then open the store again: acknowledged writes are kept",
         )
 
@@ -276,11 +282,3 @@ def after_prefix(prefix: bytes) -> bytes | None:
     """The first key after all keys that start with `prefix`; None: there is none."""
     head = prefix.rstrip(b"\xff")
     return head[:-1] + bytes([head[-1] + 1]) if head else None
-
-
-_STATUSES = ("Corruption: ", "IO error: ", "Shutdown in progress", "Operation aborted", "Resource busy")
-
-
-def is_storage_error(error: Exception) -> bool:
-    """Whether the storage failed, and not the caller: known from how the message begins (RocksDB's util/status.cc)."""
-    return isinstance(error, StorageError) or (type(error) is Exception and str(error).startswith(_STATUSES))

@@ -15,11 +15,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 
-from migrate.errors import RefusedError
+from migrate.errors import RefusedError, did_you_mean
 from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
 from migrate.stores.regular_files import Folder
 from migrate.stores.rocksdb.layout import is_rocksdb, unreadable
@@ -216,12 +215,10 @@ class TaskTreeSystem(System):
             return RefusedError(
                 f"{store!r} is a {_KINDS[not is_segmented]} store", hint="name its format in [source] format"
             )
-        near = get_close_matches(store, names[is_segmented], n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}? " if near else ""
         there = f"there are: {', '.join(names[is_segmented]) or 'none'}"
-        return RefusedError(
-            f"no {_KINDS[is_segmented]} store {store!r} in {path}", hint=f"{hint}{there}{'' if near else _IN_MEMORY}"
-        )
+        near = did_you_mean(store, names[is_segmented])
+        hint = f"{near} {there}" if near else f"{there}{_IN_MEMORY}"
+        return RefusedError(f"no {_KINDS[is_segmented]} store {store!r} in {path}", hint=hint)
 
     def place(self, task: str, store: str, *, is_segmented: bool) -> Path:
         """`<task>/rocksdb/<store>`, or `<task>/<store>` where it has segments."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib
 import sys
-from difflib import get_close_matches
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 
 from formats import Function
 from formats.function import describe_error
-from migrate.errors import SpecError
+from migrate.errors import SpecError, did_you_mean
 from migrate.model.packages import is_ours
 from migrate.spec.function.names import name_taken
 
@@ -64,8 +63,7 @@ def _remedy(error: BaseException, module_name: str) -> str:
 
 def _no_function(module: ModuleType, attribute: str) -> SpecError:
     names = [name for name, member in vars(module).items() if callable(member) and not name.startswith("_")]
-    near = get_close_matches(attribute, names, n=1)
     return SpecError(
         f"the module {module.__name__!r} ({module.__file__}) has no function {attribute!r}",
-        hint=f"did you mean {near[0]!r}?" if near else "name one of its functions in [conversion] function",
+        hint=did_you_mean(attribute, names, "name one of its functions in [conversion] function"),
     )

@@ -15,6 +15,7 @@ from typing import NoReturn, cast
 from rocksdict import ColumnFamily, Rdict, WriteBatch, WriteOptions
 
 from migrate.errors import RefusedError, StoreClosedError, StoreLockedError
+from migrate.library_messages import is_lock_held, is_not_found
 from migrate.stores.files import raise_open_files
 from migrate.stores.lock import check_unlocked
 from migrate.stores.records import Record
@@ -141,7 +142,7 @@ def _value_of(column: Rdict, on_columns: OnColumns, key: bytes) -> bytes | None:
     try:
         columns = column.get_entity(key)
     except Exception as error:
-        if str(error).startswith("NotFound"):
+        if is_not_found(str(error)):
             return None
         raise
     return None if columns is None else value_of(key, columns, on_columns)
@@ -312,7 +313,7 @@ def open_live(
     try:
         database = Rdict(str(directory), table_options(TableOptions()), column_families=options)
     except Exception as error:
-        if "lock" in str(error).lower():
+        if is_lock_held(str(error)):
             _check_unlocked(directory)
         raise cannot_open(directory, str(error)) from error
     live = LiveDatabase(database, directory, sync=sync, wal=wal, keeps_config=has_config)

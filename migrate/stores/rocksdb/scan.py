@@ -12,6 +12,7 @@ from typing import Any
 from rocksdict import Rdict, RdictIter, ReadOptions
 
 from migrate.errors import CorruptionError, RefusedError
+from migrate.library_messages import met_too_many_deleted
 from migrate.model.key_range import show_key
 from migrate.stores.batch import Batch
 from migrate.stores.records import Record
@@ -122,7 +123,7 @@ class Scan:
         try:
             check_end(self._cursor, at, self._where, is_record=self._last is not None, backwards=self._reverse)
         except CorruptionError as error:
-            if "Too many internal keys skipped" in str(error.__cause__):
+            if met_too_many_deleted(str(error.__cause__)):
                 raise TooManyTombstonesError from error
             raise
         self._drop()

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import re
 import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from migrate.errors import RefusedError
+from migrate.library_messages import (
+    has_errno,
+    has_family_not_utf8,
+    is_about_transactions,
+    missing_file,
+    other_comparator,
+)
 from migrate.stores.regular_files import open_regular
 from migrate.stores.rocksdb.options_file import blob_compression, check_format_version, ordered_otherwise, read_options
 from migrate.stores.rocksdb.sst import SstFile, SstFormatError, TableProperties, varint
 
 _UNREADABLE = {"Zlib": "zlib", "Xpress": "XPRESS", "kZlibCompression": "zlib", "kXpressCompression": "XPRESS"}
 """Compressions, as tables and OPTIONS files spell them, that the RocksDB in rocksdict is built without."""
-_COMPARATOR = re.compile(r"does not match existing comparator (\S+)")
-_MISSING = re.compile(r"(\d+\.(?:sst|blob))")
-_NO_FAMILY = re.compile(r"Column famil(y|ies) not (found|opened)")
-_TRANSACTIONS = re.compile(r"TransactionDB|txn tag")
 _RECOMPRESS = (
     "nothing is damaged: have its owner rewrite it with lz4 (docs/operations.md has a program that does, with the "
     "application stopped; or set LZ4_COMPRESSION in the RocksDBConfigSetter and let the application restore the store)"
@@ -110,21 +113,21 @@ def cannot_open(directory: Path, reason: str) -> RefusedError:
 
 def explain(directory: Path, reason: str) -> RefusedError | None:
     """The error where a cause other than damage is found; None: the files may be damaged."""
-    if "Permission denied" in reason:
+    if has_errno(reason, errno.EACCES):
         return RefusedError(f"RocksDB cannot open {directory}: {reason}", hint="run as the application's user")
-    if found := _COMPARATOR.search(reason):
-        families = (name for name, known in read_options(directory).items() if known.comparator == found[1])
-        return ordered_otherwise(f"column family {next(families, 'default')!r} of {directory}", found[1])
-    if _TRANSACTIONS.search(reason):
+    if (comparator := other_comparator(reason)) is not None:
+        families = (name for name, known in read_options(directory).items() if known.comparator == comparator)
+        return ordered_otherwise(f"column family {next(families, 'default')!r} of {directory}", comparator)
+    if is_about_transactions(reason):
         return RefusedError(f"{directory} has transactions in its write-ahead log, which was not flushed", hint=FLUSH)
-    if _NO_FAMILY.search(reason) and "\ufffd" in reason:  # rocksdict's replacement for bytes that are not UTF-8
+    if has_family_not_utf8(reason):
         return RefusedError(
             f"{directory} has a column family whose name is not UTF-8",
             hint="nothing is damaged, but such a name cannot be used here: let its application copy the records to a "
             "column family with another name, and drop this one",
         )
-    if "No such file" in reason and (missing := _MISSING.findall(reason)):
-        return _no_file(directory, missing[-1])
+    if (missing := missing_file(reason)) is not None:
+        return _no_file(directory, missing)
     return _unreadable_tables(directory)
 
 

@@ -1,0 +1,77 @@
+"""What other libraries' messages mean, where nothing but the text says it. tests/test_library_messages.py has each.
+
+RocksDB is 9.8.4 in rocksdict 0.3.29, which raises a bare Exception with the text of the status (util/status.cc).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+_OF_THE_STORAGE = ("Corruption: ", "IO error: ", "Shutdown in progress", "Operation aborted", "Resource busy")
+_OTHER_COMPARATOR = re.compile(r"does not match existing comparator (\S+)")
+_NO_FAMILY = re.compile(r"Column famil(y|ies) not (found|opened).*\ufffd", re.DOTALL)
+_TRANSACTIONS = re.compile(r"TransactionDB|txn tag")
+_FILE = re.compile(r"(\d+\.(?:sst|blob))")
+
+
+def is_storage_error(error: BaseException) -> bool:
+    """RocksDB: whether the storage failed, and not the caller."""
+    return type(error) is Exception and str(error).startswith(_OF_THE_STORAGE)
+
+
+def is_damage(reason: str) -> bool:
+    """RocksDB: whether it found damaged data."""
+    return "Corruption" in reason
+
+
+def is_not_found(reason: str) -> bool:
+    """RocksDB: whether the key has no record, for reads that raise then."""
+    return reason.startswith("NotFound")
+
+
+def is_lock_held(reason: str) -> bool:
+    """RocksDB: whether a process, perhaps this one, has the directory open."""
+    return "/LOCK: " in reason
+
+
+def met_too_many_deleted(reason: str) -> bool:
+    """RocksDB: whether a seek gave up among deleted records, as it was told to."""
+    return "Too many internal keys skipped" in reason
+
+
+def other_comparator(reason: str) -> str | None:
+    """RocksDB: the name of the comparator that a family is ordered by and that is not here."""
+    found = _OTHER_COMPARATOR.search(reason)
+    return found and found[1]
+
+
+def is_about_transactions(reason: str) -> bool:
+    """RocksDB: whether the write-ahead log has transactions."""
+    return _TRANSACTIONS.search(reason) is not None
+
+
+def has_family_not_utf8(reason: str) -> bool:
+    """rocksdict 0.3.29: whether it cannot name a family, in whose name it has replaced bytes that are not UTF-8."""
+    return _NO_FAMILY.search(reason) is not None
+
+
+def missing_file(reason: str) -> str | None:
+    """RocksDB: the table or blob file that its manifest names and that is not there."""
+    found = _FILE.findall(reason) if "No such file" in reason else None
+    return found[-1] if found else None
+
+
+def is_not_bytes(reason: str) -> bool:
+    """rocksdict 0.3.29: whether it was given a key or a value that is not bytes."""
+    return "raw mode only support" in reason
+
+
+def has_errno(reason: str, number: int) -> bool:
+    """RocksDB and delta-rs 1.6: whether it ends in the text of this error of the system, which lacks the number."""
+    return os.strerror(number) in reason
+
+
+def is_unknown_property(reason: str) -> bool:
+    """librdkafka 2.x: whether it has no such property."""
+    return "such configuration property" in reason

@@ -1,0 +1,146 @@
+"""Each message that `library_messages` decides by, from the library that writes it: what is taken for what."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import rocksdict
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from deltalake import DeltaTable
+from rocksdict import Options, Rdict, ReadOptions
+
+from migrate import library_messages as messages
+from tests.support import make_store
+
+STORES = Path(__file__).parent / "fixtures/rocksdb-9.8.4/stores.tar.xz"
+COMMITTED = "transactions-write_committed-committed"
+OPEN = "import sys; from rocksdict import *; Rdict(sys.argv[1], Options(raw_mode=True))"
+
+
+def _open(path: Path) -> Rdict:
+    return Rdict(str(path), Options(raw_mode=True))
+
+
+def _stored(folder: Path) -> Rdict:
+    return _open(make_store(folder / "store", {b"a": b"1"}))
+
+
+def _damaged(folder: Path) -> object:
+    table = next(make_store(folder / "store", {b"a": b"1"}).glob("*.sst"))
+    table.write_bytes(b"\xff" * 8 + table.read_bytes()[8:])
+    return _open(folder / "store").get(b"a")
+
+
+def _without_a_table(folder: Path) -> object:
+    next(make_store(folder / "store", {b"a": b"1"}).glob("*.sst")).unlink()
+    return _open(folder / "store")
+
+
+def _in_another_process(folder: Path) -> None:
+    store = _stored(folder)
+    try:
+        subprocess.run([sys.executable, "-c", OPEN, store.path()], capture_output=True, text=True, check=True)
+    except subprocess.CalledProcessError as error:
+        raise Exception(error.stderr.partition("Exception: ")[2]) from error  # noqa: TRY002 - as rocksdict does
+
+
+def _stopped(folder: Path) -> None:
+    store = _stored(folder)
+    store.cancel_all_background(True)
+    store[b"b"] = b"2"
+    store.flush(True)
+
+
+def _among_deleted(folder: Path) -> None:
+    store = _stored(folder)
+    for number in range(9):
+        store[b"b%d" % number] = b""
+        store.delete(b"b%d" % number)
+    options = ReadOptions()
+    options.set_max_skippable_internal_keys(3)
+    cursor = store.iter(options)
+    cursor.seek(b"b")
+    cursor.status()
+
+
+def _of_rocksdict(folder: Path) -> object:
+    Rdict(str(folder / "store")).close()
+    return Rdict(str(folder / "store"), Options(raw_mode=True), {"default": Options(raw_mode=True)})
+
+
+def _unpacked(folder: Path, name: str) -> object:
+    with tarfile.open(STORES) as archive:
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 and newer
+        archive.extractall(folder, [file for file in archive if file.name.split("/")[1:2] == [name]])
+    path, options = str(folder / "stores" / name), Options(raw_mode=True)
+    return Rdict(path, options, dict.fromkeys(Rdict.list_cf(path, options), options))
+
+
+def _below_a_file(folder: Path) -> Path:
+    (folder / "file").touch()
+    return folder / "file/below"
+
+
+PROVOKED: dict[str, tuple[Callable[[Path], object], set[str]]] = {
+    "damaged block": (_damaged, {"is_storage_error", "is_damage"}),
+    "no table": (_without_a_table, {"is_storage_error", "is_damage", "missing_file", "ENOENT"}),
+    "held here": (lambda folder: [_stored(folder), _open(folder / "store")], {"is_storage_error", "is_lock_held"}),
+    "held elsewhere": (_in_another_process, {"is_storage_error", "is_lock_held"}),
+    "shut down": (_stopped, {"is_storage_error"}),
+    "deleted records": (_among_deleted, {"met_too_many_deleted"}),
+    "no record": (lambda folder: _stored(folder).get_entity(b"b"), {"is_not_found"}),
+    "key": (lambda folder: _stored(folder).get("a"), {"is_not_bytes"}),
+    "value": (lambda folder: _stored(folder).put(b"a", "1"), {"is_not_bytes"}),
+    "deletion": (lambda folder: _stored(folder).delete("a"), {"is_not_bytes"}),
+    "comparator": (_of_rocksdict, {"other_comparator"}),
+    "transactions": (lambda folder: _unpacked(folder, COMMITTED), {"is_about_transactions"}),
+    "family": (lambda folder: _unpacked(folder, "name-not-utf8"), {"has_family_not_utf8"}),
+    "RocksDB, a file": (lambda folder: _open(_below_a_file(folder)), {"ENOTDIR"}),
+    "delta-rs, a file": (lambda folder: DeltaTable(_below_a_file(folder)), {"ENOTDIR"}),
+    "property": (lambda _: AdminClient({"colour": "red", "log_level": 0}), {"is_unknown_property"}),
+}
+MEANINGS: dict[str, Callable[[str], object]] = {
+    **{name: meaning for name, meaning in vars(messages).items() if name.startswith(("is_", "has_family", "met_"))},
+    "is_storage_error": lambda reason: messages.is_storage_error(Exception(reason)),
+    "other_comparator": messages.other_comparator,
+    "missing_file": messages.missing_file,
+    "ENOENT": lambda reason: messages.has_errno(reason, errno.ENOENT),
+    "ENOTDIR": lambda reason: messages.has_errno(reason, errno.ENOTDIR),
+}
+
+
+@pytest.mark.parametrize("case", PROVOKED)
+def test_the_library_writes_what_is_looked_for(case: str, tmp_path: Path) -> None:
+    provoke, expected = PROVOKED[case]
+
+    with pytest.raises(Exception) as raised:
+        provoke(tmp_path)
+
+    error = raised.value
+    reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+    assert {name for name, meaning in MEANINGS.items() if meaning(reason)} == expected, reason
+    assert messages.is_storage_error(error) == ("is_storage_error" in expected)
+
+
+def test_each_function_is_provoked() -> None:
+    public = {name for name, each in vars(messages).items() if getattr(each, "__module__", "") == messages.__name__}
+    expected = {name for _, names in PROVOKED.values() for name in names}
+    assert public - expected == {"has_errno"}
+
+
+def test_rocksdb_names_the_statuses_that_are_not_provoked() -> None:
+    [library] = Path(rocksdict.__file__).parent.glob("rocksdict*.so")
+    assert [each for each in (b"Operation aborted: ", b"Resource busy: ") if each not in library.read_bytes()] == []
+
+
+def test_of_several_files_the_last_one_is_missing() -> None:
+    reason = "No such file or directory: /a/000012.sst: it, /b/000013.blob"
+    assert messages.missing_file(reason) == "000013.blob"
+    assert messages.missing_file("No such file or directory: /a/CURRENT") is None
