@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import AliasChoices, Field
-
 from migrate.model.changelog.written import Topics
 from migrate.model.ledger_row import Step
 from migrate.model.reports import Concern, Held, SetBack, State
@@ -22,7 +20,7 @@ class Exchange(Stored):
     partition: StorePartition
     new_partition: StorePartition | None = None
     """The partition in the new store; None: its paths are those of the old one."""
-    staged: Path = Field(validation_alias=AliasChoices("slot", "staged"), serialization_alias="slot")
+    staged: Path
     """The staged store: where the new one was assembled, relative to the migration's folder."""
     old: Path
     """Where the old store is after an exchange, relative to the migration's folder."""

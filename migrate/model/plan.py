@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
 
-from pydantic import AliasChoices, Field
+from pydantic import Field
 
 from formats.partitioners import PARTITIONERS
 from migrate.model.key_range import KeyRange, tiling_flaw
@@ -65,9 +65,7 @@ class DatabasePlan(Stored):
     store_partition: str
     database: str
     """The directory, relative to the new store partition."""
-    mappings: tuple[FamilyMapping, ...] = Field(
-        validation_alias=AliasChoices("lanes", "mappings"), serialization_alias="lanes"
-    )
+    mappings: tuple[FamilyMapping, ...]
     carried_families: tuple[str, ...]
     """The owning system's own families, copied unchanged (I7)."""
     data_bytes: int

@@ -24,7 +24,6 @@ class Stored(BaseModel):
         ser_json_bytes="hex",
         val_json_bytes="hex",
         defer_build=True,
-        serialize_by_alias=True,
     )
 
 

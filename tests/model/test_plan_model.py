@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from migrate.batch.ledger.stored_plan import load_plan, store_plan
 from migrate.errors import RefusedError
-from migrate.model.journal import Exchange
-from migrate.model.plan import DatabasePlan
 from migrate.model.receipt import Receipt
 from tests.shared.builders import chunk, plan, receipt, written
 
@@ -46,16 +44,6 @@ def test_a_plan_survives_storing(tmp_path: Path) -> None:
     made = plan(chunk(0, None, b"\x80\xff"), chunk(1, b"\x80\xff", None))
     store_plan(tmp_path, made)
     assert load_plan(tmp_path) == made
-
-
-@pytest.mark.parametrize(
-    ("kind", "stored", "attribute"), [(DatabasePlan, "lanes", "mappings"), (Exchange, "slot", "staged")]
-)
-def test_fields_keep_their_stored_names(kind: type[BaseModel], stored: str, attribute: str) -> None:
-    """The release before reads what this one writes."""
-    assert attribute in kind.model_fields
-    assert stored in kind.model_json_schema(mode="serialization")["properties"]
-    assert kind.model_config["serialize_by_alias"]
 
 
 def test_the_newest_revision_counts(tmp_path: Path) -> None:

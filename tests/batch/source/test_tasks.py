@@ -76,7 +76,7 @@ def test_it_belongs_to_the_identity(renumbered: Path) -> None:
     app = renumbered / "app"
     (app / "0_0").rename(renumbered / "aside")
     assert run(_spec(renumbered)).store_partitions == 2
-    assert run(_spec(renumbered, leave_out=[])).store_partitions == 2  # as releases before wrote it
+    assert run(_spec(renumbered, leave_out=[])).store_partitions == 2
     (renumbered / "aside").rename(app / "0_0")
     with pytest.raises(RefusedError, match=r"changed since: \[source\]"):
         run(_spec(renumbered, leave_out=["0_0"]))
