@@ -13,7 +13,7 @@ from jobs.probe_executors import INSTALL, PROMISE, SHARE, DriverView, check_dire
 from jobs.session import spark_context
 from migrate.batch.preflight.check import Check, Outcome
 from migrate.batch.preflight.doctor import SPARK_CHECKS
-from migrate.dry_run.estimate import PARTS
+from migrate.dry_run.estimate import PROCESS_BYTES
 from migrate.errors import RefusedError
 from migrate.model.units import plural
 from migrate.spec.conversion import conversion_ref
@@ -162,7 +162,7 @@ class SparkChecks:
             free = min((p.free_memory for p in self.probes if p.host == host and p.free_memory), default=None)
             if free is None:
                 continue
-            needed = workers * PARTS.worker_bytes
+            needed = workers * PROCESS_BYTES
             found.append(f"{host}: {free / 2**20:,.0f} MiB for {plural(workers, 'worker')}")
             if free < needed:
                 raise RefusedError(

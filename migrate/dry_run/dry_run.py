@@ -7,7 +7,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import cached_property, partial
 
 from migrate.batch.changelog.times import SampledTimes
@@ -30,19 +29,20 @@ from migrate.batch.status.run_report import already_migrated
 from migrate.dry_run.changelog_plan import changelog_plan, message_check, retention_checks, subject_checks
 from migrate.dry_run.dry_run_report import (
     ChangelogPlan,
+    Cost,
     DryRunReport,
     Inventory,
     SampleConversion,
     Segmentation,
     SegmentPlanned,
 )
-from migrate.dry_run.estimate import CostInputs, cost_of, cost_warnings
+from migrate.dry_run.estimate import Load, chunk_size_warning, cost_of, typical
 from migrate.dry_run.source_reader import Options, SourceReader
 from migrate.dry_run.verdict import NEEDED_TO_READ, conversion_checks, make_verdict
 from migrate.errors import MigrationError, SpecError, system_errors_explained
 from migrate.model.events import Listener, ignore
 from migrate.model.packages import VERSION
-from migrate.model.plan import DatabasePlan
+from migrate.model.plan import Chunk, DatabasePlan
 from migrate.spec.allowed import CHANGELOG
 from migrate.spec.function.fingerprint import checked_code, tracking_imports
 from migrate.spec.spec import Spec
@@ -88,6 +88,7 @@ def plan(
     if (sample is not None and sample < 1) or (slots is not None and slots < 1):
         raise SpecError("the sample size and the number of slots must be at least 1", hint="raise it, or leave it out")
     context = make_context(spec, on_event, changelog_ends=changelog_ends)
+    slots = slots or os.cpu_count() or 1
     options = Options(sample or SAMPLE, seed, is_full=full, is_sample=sample is not None, slots=slots)
     return _DryRun(context, options).report()
 
@@ -109,7 +110,7 @@ class _DryRun:
 
     def report(self) -> DryRunReport:
         finished = self._already_migrated()
-        found = tried = inputs = reader = None
+        reader = found = tried = None
         if finished is None:
             self._checks += self._preflight.observe()
             with tracking_imports(self._context.ref):
@@ -120,9 +121,8 @@ class _DryRun:
                 tried = reader.conversion(found)
                 is_said = any(check.name == "source.records" for check in reader.failures)
                 self._checks += conversion_checks(self._spec, tried, found.records, reader.tally, is_said=is_said)
-                inputs = self._retry(partial(self._cost_inputs, reader, found))
             self._checks += not_run("needs a JVM: stateferry doctor SPEC")
-        return self._put_together(finished, found, tried, inputs, [] if reader is None else reader.logged_times)
+        return self._put_together(finished, reader, found, tried)
 
     def _failures(self, reader: SourceReader) -> Iterator[CheckReport]:
         """What failed in reading; not once more that no record can be converted, where that is refused for all."""
@@ -152,18 +152,14 @@ class _DryRun:
     def _put_together(
         self,
         finished: str | None,
+        reader: SourceReader | None,
         found: Inventory | None,
         tried: SampleConversion | None,
-        inputs: CostInputs | None,
-        logged_times: Sequence[tuple[int, float]],
     ) -> DryRunReport:
-        spec = self._spec
-        changelogs = None if found is None or inputs is None else self._changelog_plan(found, inputs.slots)
-        if changelogs is not None:
-            self._checks += subject_checks(self._preflight.at_broker)
-        if changelogs is not None and changelogs.way != "none" and tried is not None and found is not None:
-            self._checks.append(message_check(self._preflight.at_broker, tried))
-            self._checks += retention_checks(self._preflight.at_broker, logged_times, found.records)
+        spec, changelogs, cost, warning = self._spec, None, None, None
+        if reader is not None and found is not None and tried is not None:
+            changelogs = self._changelogs(found, tried, reader.logged_times)
+            cost, warning = self._retry(partial(self._cost, reader, found, changelogs))
         return DryRunReport(
             name=spec.name,
             source_format=spec.source.format,
@@ -180,10 +176,10 @@ class _DryRun:
             found=found,
             tried=tried,
             segments=() if found is None or not spec.has_segments else tuple(self._segmentations()),
-            cost=None if inputs is None else cost_of(replace(inputs, changelogs=changelogs)),
+            cost=cost,
             changelog=self._changelog(),
             changelogs=changelogs,
-            warnings=(*self._warnings(), *(() if inputs is None else cost_warnings(inputs))),
+            warnings=(*self._warnings(), *([] if warning is None else [warning])),
             checks=tuple(self._checks),
             verdict=make_verdict(self._checks, finished=finished, next_step=self._next_step(), tried=tried),
         )
@@ -233,9 +229,19 @@ class _DryRun:
         source = self._preflight.source
         return not any(self._retry(partial(source.changelog_lines, each)) for each in source.partitions)
 
-    def _changelog_plan(self, found: Inventory, slots: int) -> ChangelogPlan | None:
-        is_known = any(each.name == "changelog.topic" and each.outcome == "ok" for each in self._checks)
-        return changelog_plan(self._preflight.at_broker, found, slots) if is_known else None
+    def _changelogs(
+        self, found: Inventory, tried: SampleConversion, logged_times: Sequence[tuple[int, float]]
+    ) -> ChangelogPlan | None:
+        """The plan for the changelogs, with its checks; None: the broker was not asked, or knows no topic of them."""
+        if not any(each.name == "changelog.topic" and each.outcome == "ok" for each in self._checks):
+            return None
+        at_broker = self._preflight.at_broker
+        plan = changelog_plan(at_broker, found, self._options.slots)
+        self._checks += subject_checks(at_broker)
+        if plan.way != "none":
+            self._checks.append(message_check(at_broker, tried))
+            self._checks += retention_checks(at_broker, logged_times, found.records)
+        return plan
 
     def _already_migrated(self) -> str | None:
         """The result of an earlier run that leaves nothing to do; None: there is something to do."""
@@ -279,27 +285,53 @@ class _DryRun:
         make = partial(plan_databases, self._spec, self._preflight.source, self._context.conversion)
         return self._preflight.databases or self._retry(make)
 
-    def _cost_inputs(self, reader: SourceReader, found: Inventory) -> CostInputs:
-        spec, stored = self._spec, self._preflight.stored
-        chunks, done = reader.chunks, 0
-        if stored is not None:
-            receipts = under_reject_policy(self._standing.receipts, spec.run.on_reject)
-            cut = stored if stored.chunk_size == spec.run.chunk_size else None
-            plan = cut or stored.model_copy(update={"chunks": tuple(reader.chunks)})  # a run would cut it again
-            chunks, done = pending_chunks(plan, receipts), len(receipts)
+    def _left(self, chunks: Sequence[Chunk]) -> tuple[Sequence[Chunk], int]:
+        """Of the chunks that a new run would cut: those that are left, and how many earlier runs have done."""
+        stored = self._preflight.stored
+        if stored is None:
+            return chunks, 0
+        receipts = under_reject_policy(self._standing.receipts, self._spec.run.on_reject)
+        is_cut = stored.chunk_size == self._spec.run.chunk_size
+        plan = stored if is_cut else stored.model_copy(update={"chunks": tuple(chunks)})  # a run would cut it again
+        return pending_chunks(plan, receipts), len(receipts)
+
+    def _cost(
+        self, reader: SourceReader, found: Inventory, changelogs: ChangelogPlan | None
+    ) -> tuple[Cost, str | None]:
+        """The cost of a run, and a warning about its chunk size."""
+        spec, (chunks, done) = self._spec, self._left(reader.chunks)
+        piece = reader.piece or typical(max(1, found.record_bytes // max(1, found.records)))
         copied = 0 if self._preflight.is_snapshot_current else bytes_to_copy(spec, self._preflight.source)
-        return CostInputs(
-            spec=spec,
-            chunks=chunks,
-            chunks_done=done,
-            found=found,
-            is_moved=any(plan.times is not None for plan in self._databases),
-            measured=reader.measured,
-            slots=self._options.slots or os.cpu_count() or 1,
+        sizes = tuple(chunk.estimated_bytes for chunk in chunks)
+        load = Load(
+            # Records in the write-ahead log alone are in no chunk's size.
+            store_bytes=max(sum(sizes), 0 if done else piece.bytes_of(found.records)),
+            piece=piece,
+            slots=self._options.slots,
+            chunk_size=int(spec.run.chunk_size),
+            store_partitions=found.store_partitions,
+            ssts=sum(database.sst_files for database in found.databases),
+            verify=spec.run.verify,
+            chunk_sizes=sizes,
             copied_bytes=copied,
+            memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        )
+        is_moved = any(plan.times is not None for plan in self._databases)
+        cost = cost_of(
+            spec,
+            load,
+            chunks,
+            found,
+            changelogs,
+            chunks_done=done,
+            # Where records move, each chunk reads all segments that it takes records from.
+            new_store_bytes=piece.bytes_of(found.records - found.expired)
+            if is_moved and not done
+            else load.store_bytes,
             required_bytes=space_needed(self._databases, copied_bytes=copied),
             free_bytes=shutil.disk_usage(existing_parent(spec.home)).free,
         )
+        return cost, chunk_size_warning(load)
 
     def _state(self) -> str:
         try:

@@ -22,7 +22,7 @@ from migrate.batch.preflight.retry import as_migration_error, with_retries
 from migrate.batch.source.sampling import RUN_LENGTH, SampleSize, read_sample
 from migrate.batch.source.source import Source
 from migrate.dry_run.dry_run_report import DatabaseInventory, Inventory, SampleConversion
-from migrate.dry_run.estimate import NOT_MEASURED, Measured, measure
+from migrate.dry_run.estimate import Piece, measure
 from migrate.dry_run.inventory import Place, Tally, database_inventory, inventory_of, places_of
 from migrate.dry_run.sample_conversion import ConversionCounts, FullScan, SampleConverter, conversion_results
 from migrate.errors import ChunkFailedError, CorruptionError, MigrationError, RefusedError, system_errors_explained
@@ -48,7 +48,7 @@ class Options:
     """Convert all records, however long that takes."""
     is_sample: bool
     """Convert a sample, also where all records would take a moment."""
-    slots: int | None
+    slots: int
 
 
 class _TakesTooLongError(Exception):
@@ -78,7 +78,7 @@ class SourceReader:
         self.chunks: list[Chunk] = []
         self._failures: dict[CheckReport, dict[str, None]] = {}
         """What failed, with the ids of the store partitions."""
-        self.measured = NOT_MEASURED
+        self.piece: Piece | None = None
         self._sample = SampleConverter(context.conversion, source.path)
         self._full: FullScan | None = None
         self.tally = Tally()
@@ -121,11 +121,11 @@ class SourceReader:
 
     def _seconds_for_all(self) -> float:
         """The time to convert all records: to write them, as the measured piece was, takes longer."""
-        measured, places = self.measured, [place for plan in self._databases for place in places_of(plan)]
-        if not measured.record_bytes:
+        piece, places = self.piece, [place for plan in self._databases for place in places_of(plan)]
+        if piece is None:
             return float("inf")
         size = sum(each.record_bytes + each.wal_bytes for place in places if (each := self._found.get(place)))
-        return self._opening_seconds + size * measured.rewrite_seconds / measured.record_bytes
+        return self._opening_seconds + size * piece.rewrite_seconds / piece.size
 
     @property
     def _converted(self) -> ConversionCounts:
@@ -156,7 +156,7 @@ class SourceReader:
                     self._convert_sample(plan, mapping, sampled, number, family)
             self._read.append(plan)
             if is_timed:
-                self.measured = self._time(plan, records, chunks[len(chunks) // 2].keys.start)
+                self.piece = self._time(plan, records, chunks[len(chunks) // 2].keys.start)
             check_segments(records.databases, plan, self._source)
             allowed = self._context.spec.conversion.allow
             check_sample(records.databases, plan, self._context.conversion, allowed, self._times_of(plan))
@@ -287,7 +287,7 @@ class SourceReader:
         for (number, family), count in records.read.items():
             tally.counted[places[number], family] += count
 
-    def _time(self, plan: DatabasePlan, records: Records, start: bytes | None) -> Measured:
+    def _time(self, plan: DatabasePlan, records: Records, start: bytes | None) -> Piece | None:
         """Measure on the column family with the most records."""
 
         def records_of(mapping: FamilyMapping) -> int:
@@ -301,11 +301,11 @@ class SourceReader:
         try:
             with system_errors_explained():
                 attempts = (measure(records, mapping, begin, self._context.conversion) for begin in (start, None))
-                return next((measured for measured in attempts if measured.records), NOT_MEASURED)
+                return next(filter(None, attempts), None)
         except CorruptionError:
             raise
         except (RefusedError, ChunkFailedError):  # a full temporary directory, for example, does not stop a run
-            return NOT_MEASURED
+            return None
 
 
 def _sampled_families(databases: tuple[DatabasePlan, ...]) -> Iterator[tuple[str, str, str]]:
