@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.ledgers import make_receipt
 from benchmarks.safety import EnoughError, make_spec
-from migrate.batch.chunk.rewrite import RewriteTask
+from migrate.batch.chunk.rewrite_chunk import RewriteTask
 from migrate.batch.chunk.task import Task, TaskResult
 from migrate.batch.run import run_with
 from migrate.model.events import Event

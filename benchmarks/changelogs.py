@@ -16,16 +16,16 @@ from benchmarks.rounds import Sample, empty_folder, measure, ratio, take_turns
 from benchmarks.setting import PER_CORE, Setting
 from benchmarks.stores import ensure_store_of, key_of
 from formats import get_format
-from migrate.batch.chunk.changelog_entries import NewEntries
-from migrate.batch.chunk.produce import ProduceTask, produce, write_records
-from migrate.batch.chunk.reread import RereadTask, in_order, reread
+from migrate.batch.chunk.reread_changelog import RereadTask, reread
+from migrate.batch.chunk.write_changelog import NewEntries, ProduceTask, produce, write_records
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
 from migrate.kafka.latest import MEMORY, Latest
 from migrate.kafka.reader import read
-from migrate.model.changelog.written import Changelog, Part
+from migrate.model.changelogs import Changelog, Part
 from migrate.model.key_range import KeyRange
-from migrate.stores.changelog_batch import ChangelogBatch
+from migrate.stores.batch import ChangelogBatch
+from migrate.stores.merge import in_order
 from tests.broker.broker import running_broker
 
 WRITE_BAR, REREAD_BAR, MEMORY_BAR = 0.5, 0.7, 1.3

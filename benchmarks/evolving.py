@@ -20,7 +20,7 @@ import fastavro
 
 from formats.avro.compiling import compile_schemas
 from formats.avro.schema import AvroSchema
-from migrate.engine.avro.code import generate_column
+from migrate.engine.avro.function import generate_column
 
 Schema = dict[str, Any]
 RECORDS = 50_000

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from migrate.batch.chunk.rewrite import chunk_directory
-from migrate.batch.ledger.marker import claim
-from migrate.batch.ledger.stored_plan import store_plan
+from migrate.batch.chunk.rewrite_chunk import chunk_directory
+from migrate.batch.home import claim, store_plan
 from migrate.batch.ledger.table import Ledger
 from migrate.model.key_range import KeyRange
 from migrate.model.ledger_row import chunk_row
 from migrate.model.plan import Chunk, DatabasePlan, FamilyMapping, Plan
 from migrate.model.receipt import Receipt, Scanned, Written, attempt_name
 from migrate.model.store_partition import StorePartition
-from migrate.spec.loading import load_spec
+from migrate.spec.spec import load_spec
 
 _SPEC = """
 name = "many"

@@ -11,9 +11,9 @@ from typing import Any
 from benchmarks.results import Bar, Result
 from benchmarks.rounds import measure
 from benchmarks.setting import SMALL, Setting
-from migrate.queries.definition import StoreDefinition
-from migrate.queries.stores import QueryableStores
-from migrate.queries.views.types import QueryableStoreTypes
+from migrate.queries.open.partition import StoreDefinition
+from migrate.queries.queryable_stores import QueryableStores
+from migrate.queries.views.view_types import QueryableStoreTypes
 
 GETS_BAR = 100_000
 _GETS = 200_000

@@ -8,7 +8,7 @@ from pathlib import Path
 from rocksdict import Options, Rdict
 
 from migrate.batch.run import run
-from migrate.spec.loading import parse_spec
+from migrate.spec.spec import parse_spec
 
 MINUTE_MS = 60_000
 RECORDS = 400_000

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from rocksdict import AccessType, IngestExternalFileOptions, Options, Rdict, SstFileWriter, WriteOptions
 
-from migrate.batch.chunk.reader import Inputs
-from migrate.batch.chunk.rewrite import RewriteTask, rewrite_chunk
+from migrate.batch.chunk.rewrite_chunk import RewriteTask, rewrite_chunk
+from migrate.engine.chunk_source import Inputs
 from migrate.model.key_range import KeyRange
 from migrate.model.plan import Chunk, FamilyMapping
 from migrate.model.receipt import Receipt

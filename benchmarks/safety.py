@@ -14,8 +14,7 @@ from benchmarks.stores import PLAIN, ensure_store
 from migrate import cutover, rollback, run
 from migrate.batch.ledger.table import Ledger
 from migrate.model.events import Event
-from migrate.spec.loading import parse_spec
-from migrate.spec.spec import Spec
+from migrate.spec.spec import Spec, parse_spec
 
 Facts = dict[str, Any]
 

@@ -21,10 +21,10 @@ from benchmarks.queries import point_gets
 from benchmarks.retention import move_segments
 from benchmarks.routes import CONVERSION, ROUTES, result_database, rewrite
 from benchmarks.safety import make_spec
-from migrate.batch.chunk.reader import Inputs
-from migrate.batch.chunk.verify import CompareTask, CountTask, DigestTask, VerifyTask, run_verify_task
+from migrate.batch.chunk.compare_stores import CompareTask, CountTask, DigestTask, VerifyTask, run_verify_task
 from migrate.batch.run import run
-from migrate.engine.digest import RecordDigest
+from migrate.engine.chunk_source import Inputs
+from migrate.engine.portable import RecordDigest
 from migrate.model.events import Event
 from migrate.model.key_range import KeyRange
 from migrate.model.plan import FamilyMapping

@@ -21,8 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from formats.encoding.headers import Headers
-from formats.layout import HEADERS, PLAIN, TIMESTAMP, Carried, Field, Framing, Layout
-from formats.layout_programs import compile_fields
+from formats.layout import HEADERS, PLAIN, TIMESTAMP, Carried, Field, Framing, Layout, compile_fields
 from formats.program import Operation
 
 UNKNOWN_TIME = -1

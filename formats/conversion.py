@@ -10,12 +10,11 @@ from formats.encoding.headers import Headers
 from formats.errors import EntryError, InvalidEntryError
 from formats.format import Format
 from formats.function import Function, apply_function
-from formats.layout import HEADERS, HISTORY, TIMESTAMP, Carried, Field, Layout
-from formats.layout_programs import compile_fields
+from formats.layout import HEADERS, HISTORY, TIMESTAMP, Carried, Field, Layout, compile_fields
 from formats.program import IDENTITY, ByteProgram, Copy, Insert, Operation
 from formats.record import StateRecord
 from formats.serde import HeaderSerde
-from formats.serdes.compiling import compile_serdes
+from formats.serdes.conversions import compile_serdes
 
 CONVERSION_REVISION = 1
 """Increased when the same two formats would convert to other bytes than before; part of a migration's identity."""

@@ -15,7 +15,7 @@ from migrate.batch.preflight.check import Check, Outcome
 from migrate.batch.preflight.doctor import SPARK_CHECKS
 from migrate.dry_run.estimate import PROCESS_BYTES
 from migrate.errors import RefusedError
-from migrate.model.units import plural
+from migrate.model.display import plural
 from migrate.spec.conversion import conversion_ref
 from migrate.spec.function.fingerprint import files_for_executors
 from migrate.spec.spec import Spec

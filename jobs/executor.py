@@ -12,11 +12,11 @@ from pyspark import SparkContext
 from jobs.probe import ProbeRequest
 from jobs.probe_executors import check_directory, check_packages, run_probes
 from jobs.session import is_local, spark_context
-from migrate.batch.chunk.produce import ProduceTask
-from migrate.batch.chunk.reread import RereadTask
-from migrate.batch.chunk.rewrite import RewriteTask
+from migrate.batch.chunk.key_times_task import TimesTask
+from migrate.batch.chunk.reread_changelog import RereadTask
+from migrate.batch.chunk.rewrite_chunk import RewriteTask
 from migrate.batch.chunk.task import Task, TaskResult, run_tasks
-from migrate.batch.chunk.times import TimesTask
+from migrate.batch.chunk.write_changelog import ProduceTask
 from migrate.spec.conversion import conversion_ref
 from migrate.spec.function.fingerprint import files_for_executors
 from migrate.spec.spec import Spec

@@ -20,73 +20,72 @@ _HOMES = {
     "migrate.batch.preflight.doctor": "DoctorReport doctor",
     "migrate.batch.replay": "replay",
     "migrate.batch.run": "migrate_store run",
-    "migrate.batch.status.current": "status",
+    "migrate.batch.status.status": "status",
     "migrate.batch.status.history": "ChunkDone RunHistory RunSummary StepDone report",
     "migrate.batch.status.reject_reasons": "rejects",
-    "migrate.batch.steps.snapshot": "snapshot",
+    "migrate.batch.steps.prepare": "snapshot",
     "migrate.batch.catch_up": "catch_up",
-    "migrate.batch.steps.verify_stores": "verify",
+    "migrate.batch.steps.verify_command": "verify",
     "migrate.batch.stop": "Stop",
     "migrate.batch.switch.abandon": "abandon",
     "migrate.batch.switch.cutover": "cutover",
     "migrate.batch.switch.finalize": "finalize",
     "migrate.batch.switch.rollback": "rollback",
     "migrate.dry_run.dry_run": "plan",
-    "migrate.dry_run.dry_run_report": "ChangelogPlan Cost DryRunReport Inventory SampleConversion Segmentation Verdict",
+    "migrate.dry_run.dry_run_report": (
+        "ChangelogPlan Cost DryRunReport Inventory SampleConversion Segmentation Verdict"
+    ),
     "migrate.dual.access": "Progress",
     "migrate.dual.dual_store": "DualReadStore",
     "migrate.dual.handles": "DualReadArguments ReadHandle Stores",
-    "migrate.dual.metrics": "StoreMetrics write_metrics",
+    "migrate.dual.store_metrics": "StoreMetrics write_metrics",
     "migrate.dual.opening": "open_store",
     "migrate.dual.typed_store": "TypedRecords TypedStore",
     "migrate.errors": (
         "BrokerError ChangelogFailedError ChunkFailedError ConversionError CorruptionError DamagedLedgerError "
-        "DroppedError ExitCode FencedError IllegalTransitionError InterruptedMigrationError InvalidStateStoreError "
-        "InvalidStateStorePartitionError MigrationError MissingPackageError RefusedError RegistryError RejectedError "
-        "SourceChangedError SpecError StateStoreMigratedError StoreClosedError StoreCorruptedError StoreError "
-        "StoreFailedError StoreLockedError StoreNotReadyError UnknownStateStoreError VerificationError"
+        "DroppedError ExitCode FencedError IllegalTransitionError InterruptedMigrationError "
+        "InvalidStateStoreError InvalidStateStorePartitionError MigrationError MissingPackageError RefusedError "
+        "RegistryError RejectedError SourceChangedError SpecError StateStoreMigratedError StoreClosedError "
+        "StoreCorruptedError StoreError StoreFailedError StoreLockedError StoreNotReadyError "
+        "UnknownStateStoreError VerificationError"
     ),
     "migrate.model.comparison": "Totals Verification",
     "migrate.model.events": "Event",
-    "migrate.model.preview": "RejectReason Shown",
+    "migrate.model.display": "RejectReason Shown",
     "migrate.model.reports": (
         "AbandonReport Behind CatchUpReport ChangelogReport Column Concern Held RejectsReport RunReport SetBack "
-        "SnapshotReport StatusReport SwitchReport TailReport Throughput Verifying VerifyReport"
+        "SnapshotReport StatusReport SwitchReport TailReport Throughput VerifyReport Verifying"
     ),
-    "migrate.queries.definition": "StoreDefinition",
+    "migrate.queries.open.partition": "StoreDefinition",
     "migrate.queries.retries": "with_retries",
-    "migrate.queries.stores": "QueryableStores",
-    "migrate.queries.requests.position": "Position PositionBound",
-    "migrate.queries.requests.query": (
-        "KeyQuery MultiVersionedKeyQuery RangeQuery ResultOrder TimestampedKeyQuery TimestampedRangeQuery "
+    "migrate.queries.queryable_stores": "QueryableStores",
+    "migrate.queries.requests": (
+        "FailureReason InStore KeyQuery MultiVersionedKeyQuery Position PositionBound QueryResult RangeQuery "
+        "ResultOrder StateQueryRequest StateQueryResult TimestampedKeyQuery TimestampedRangeQuery "
         "VersionedKeyQuery WindowKeyQuery WindowRangeQuery"
     ),
-    "migrate.queries.requests.request": "InStore StateQueryRequest",
-    "migrate.queries.requests.result": "FailureReason QueryResult StateQueryResult",
-    "migrate.queries.routing.hosts": "HostInfo Placement StatedHosts read_hosts stated_hosts",
-    "migrate.queries.routing.metadata": "KeyQueryMetadata KeyRouter",
-    "migrate.queries.side_by_side.report": "GetReport RecordReport SideBySide",
-    "migrate.queries.side_by_side.stores": "SideBySideStores",
-    "migrate.queries.views.composite": "QueryIterator",
-    "migrate.queries.views.key_value": "KeyValueView",
-    "migrate.queries.views.results": (
-        "KeyValue TimeWindow ValueAndTimestamp ValueTimestampHeaders VersionedRecord Windowed"
+    "migrate.queries.key_routing": (
+        "HostInfo KeyQueryMetadata KeyRouter Placement StatedHosts read_hosts stated_hosts"
     ),
-    "migrate.queries.views.session": "SessionView",
-    "migrate.queries.views.types": "QueryableStoreType QueryableStoreTypes",
-    "migrate.queries.views.versioned": "VersionedView",
-    "migrate.queries.views.window": "WindowValue WindowView WindowedValue",
-    "migrate.spec.loading": "load_spec",
-    "migrate.spec.spec": "ChangelogSection ConversionSection RunSection SourceSection Spec TargetSection",
-    "migrate.stores.lifecycle": "State",
+    "migrate.queries.get_report": "GetReport RecordReport SideBySide",
+    "migrate.queries.side_by_side": "SideBySideStores",
+    "migrate.queries.views.composite": (
+        "KeyValue QueryIterator TimeWindow ValueAndTimestamp ValueTimestampHeaders VersionedRecord Windowed"
+    ),
+    "migrate.queries.views.key_value_view": "KeyValueView",
+    "migrate.queries.views.windowed_views": "SessionView WindowValue WindowView WindowedValue",
+    "migrate.queries.views.view_types": "QueryableStoreType QueryableStoreTypes",
+    "migrate.queries.views.versioned_view": "VersionedView",
+    "migrate.spec.spec": "ChangelogSection ConversionSection RunSection SourceSection Spec TargetSection load_spec",
+    "migrate.stores.state_store": "Records State StateStore",
     "migrate.stores.memory": "MemoryStore",
-    "migrate.stores.records": "Records",
     "migrate.stores.rocks_store": "RocksStore",
-    "migrate.stores.state_store": "StateStore",
     "migrate.survey.init_spec": "InitReport init_spec",
     "migrate.survey.inspection": "inspect",
     "migrate.survey.known_formats": "FormatReport FormatsReport SerdeReport UnsupportedReport known_formats",
-    "migrate.survey.inspect_report": "DatabaseReport InspectReport MigrationReport OwnerReport PlaceReport StoreReport",
+    "migrate.survey.inspect_report": (
+        "DatabaseReport InspectReport MigrationReport OwnerReport PlaceReport StoreReport"
+    ),
 }
 _HOME_OF = dict(sorted((name, module) for module, names in _HOMES.items() for name in names.split()))
 __all__ = list(_HOME_OF)

@@ -8,8 +8,8 @@ from collections.abc import Generator, Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from migrate.batch.ledger import shared_commits
-from migrate.batch.ledger.shared_commits import Pace
+from migrate.batch.ledger import table as shared_commits
+from migrate.batch.ledger.table import Pace
 from tests.broker.broker import Broker, require_broker, running_broker
 from tests.shared.commands import CommandServer, command_server
 from tests.suites import group_of, rank_of, suite_of

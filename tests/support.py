@@ -36,8 +36,7 @@ from rocksdict import (
 )
 
 from migrate.model.packages import OUR_PACKAGES
-from migrate.spec.loading import parse_spec
-from migrate.spec.spec import Spec
+from migrate.spec.spec import Spec, parse_spec
 
 FIXTURE = Path(__file__).parent / "fixtures" / "kafka-streams-4.0.1"
 KEY_VALUE = "kafka-streams.key-value"

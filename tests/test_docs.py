@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from migrate.batch.ledger.dead_letters import dead_letter_columns
-from migrate.batch.ledger.parquet import COLUMNS as LEDGER_COLUMNS
+from migrate.batch.ledger.delta_log import COLUMNS as LEDGER_COLUMNS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / "docs").glob("*.md")])
@@ -96,9 +96,9 @@ def test_every_command_that_a_page_names_exists(page: Path) -> None:
 
 def test_the_spec_of_the_page_on_changelogs_loads(tmp_path: Path) -> None:
     from migrate import load_spec
+    from migrate.spec.changelog_way import check_way, way_of
     from migrate.spec.conversion import conversion_ref, load_conversion
     from migrate.spec.spec import ChangelogSection
-    from migrate.spec.ways import check_way, way_of
 
     block, renaming = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/changelogs.md").read_text(), flags=re.DOTALL)
     for file in ("orders-v1.avsc", "orders-v2.avsc"):

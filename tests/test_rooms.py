@@ -1,174 +1,231 @@
-"""The rooms of `migrate/`: what may import what, and how many modules a room holds. docs/architecture.md draws them."""
+"""The rooms of the house: what may import what, and how much a room and a module hold. See docs/architecture.md."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-MIGRATE = ROOT / "migrate"
+PACKAGES = ("formats", "migrate", "jobs")
 MODULES_OF_A_ROOM = 18
-ENTRIES_AT_THE_TOP = 17
+MODULES_WITH_ONE_IMPORTER = 70
+LINES_OF_SUCH_A_MODULE = 60
 
-# From bottom to top: a room imports rooms of lower rows only. `formats` lies below all of them.
-ROWS = (
-    ("library_messages",),
-    ("errors",),
-    ("model",),
-    ("stores",),
-    ("engine", "kafka", "spec", "systems"),
-    ("batch", "dual"),
-    ("dry_run", "survey", "queries"),
-    ("show",),
-    ("serve",),
-    ("cli",),
-    ("__main__",),
-)
-BATCH_ROWS = (
-    ("stop", "run_lock", "home"),
-    ("source", "chunk"),
-    ("ledger",),
-    ("identity", "context", "log"),
-    ("plan", "retired"),
-    ("changelog",),
-    ("status",),
-    ("preflight",),
-    ("steps", "switch"),
-    ("run", "catch_up"),
-    ("replay",),
-)
-
-MODULES = {
-    path.relative_to(MIGRATE).with_suffix("").parts: path
-    for path in sorted(MIGRATE.rglob("*.py"))
-    if path.parent != MIGRATE or path.name != "__init__.py"
+# From bottom to top: a room imports rooms of lower rows only. `formats` lies below all of them, `jobs` above.
+ROWS = {
+    "migrate": (
+        ("library_messages",),
+        ("errors",),
+        ("model",),
+        ("stores",),
+        ("engine", "kafka", "spec", "systems"),
+        ("batch", "dual"),
+        ("dry_run", "survey", "queries"),
+        ("show",),
+        ("serve",),
+        ("cli",),
+        ("__main__",),
+    ),
+    "migrate.batch": (
+        ("home", "stop", "run_lock"),
+        ("source", "chunk", "ledger"),
+        ("identity", "context", "log"),
+        ("plan",),
+        ("changelog",),
+        ("status",),
+        ("preflight",),
+        ("steps", "switch"),
+        ("run", "catch_up"),
+        ("replay",),
+    ),
 }
+# Modules that a table names, one line each: a registry's entries.
+ENTRIES = ("formats.", "migrate.systems.", "jobs.", "migrate.queries.retries")
+HOMONYMS = {
+    *(
+        "Application",
+        "AtBroker",
+        "Connection",
+        "Context",
+        "Cursor",
+        "Cursors",
+        "Entries",
+        "Field",
+        "Layout",
+        "MergedScan",
+    ),
+    *("Part", "Places", "Reading", "Records", "Resolved", "Row", "Scan", "Segment", "Source", "Span", "Piece"),
+    *("_Comparison", "_Entry", "_Lines", "_Position", "_Run", "_Section", "_Source"),
+}
+"""Names to be parted."""
 
 
-def _imported(path: Path) -> Iterator[tuple[str, ...]]:
+def _modules() -> dict[str, Path]:
+    found = {}
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = _modules()
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+
+
+def _names_imported(module: str) -> Iterator[str]:
     """Each name imported anywhere in a module, in functions and for type checking too."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(TREES[module]):
         if isinstance(node, ast.Import):
-            yield from (tuple(alias.name.split(".")) for alias in node.names)
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield from ((*str(node.module).split("."), alias.name) for alias in node.names)
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def _row(rows: tuple[tuple[str, ...], ...], room: str) -> int:
-    return next(number for number, names in enumerate(rows) if room in names)
+def _module_of(name: str) -> str:
+    while name and name not in MODULES:
+        name = name.rpartition(".")[0]
+    return name
 
 
-def _upward(rows: tuple[tuple[str, ...], ...], *below: str) -> list[str]:
-    """Imports from one room to another that is not in a lower row; `below` leads to the folder of the rooms."""
-    depth = len(below)
-    return [
-        f"{'.'.join(module)} imports {'.'.join(name)}"
-        for module, path in MODULES.items()
-        if module[:depth] == below and len(module) > depth and module[depth] != "__init__"
-        for name in _imported(path)
-        if name[: depth + 1] == ("migrate", *below) and len(name) > depth + 1
-        if name[depth + 1] != module[depth] and _is_room(name[: depth + 2])
-        if _row(rows, name[depth + 1]) >= _row(rows, module[depth])
+IMPORTS = {module: {_module_of(name) for name in _names_imported(module)} - {"", module} for module in MODULES}
+
+
+def _room(module: str, folder: str) -> str:
+    return module.removeprefix(f"{folder}.").partition(".")[0] if module.startswith(f"{folder}.") else ""
+
+
+@pytest.mark.parametrize("folder", ROWS)
+def test_each_room_imports_lower_rows_only(folder: str) -> None:
+    rows = {room: number for number, rooms in enumerate(ROWS[folder]) for room in rooms}
+    upward = [
+        f"{module} imports {other}"
+        for module, others in IMPORTS.items()
+        for other in others
+        if (here := _room(module, folder)) and (there := _room(other, folder)) and here != there
+        if rows[there] >= rows[here]
     ]
+    assert upward == []
 
 
-def _is_room(name: tuple[str, ...]) -> bool:
-    path = ROOT.joinpath(*name)
-    return path.is_dir() or path.with_suffix(".py").is_file()
+@pytest.mark.parametrize("folder", ROWS)
+def test_each_room_has_a_row(folder: str) -> None:
+    rooms = [_room(module, folder) for module in MODULES if _room(module, folder)]
+    assert {room for row in ROWS[folder] for room in row} == set(rooms)
 
 
-def test_each_room_imports_lower_rows_only() -> None:
-    assert _upward(ROWS) == []
+def test_only_the_command_line_asks_the_package_for_its_verbs() -> None:
+    """Below it, the exports of `migrate` itself would be a way around the rows."""
+    assert [module for module, others in IMPORTS.items() if "migrate" in others and _is_below(module)] == []
 
 
-def test_each_room_of_the_batch_imports_lower_rows_only() -> None:
-    assert _upward(BATCH_ROWS, "batch") == []
+def _is_below(module: str) -> bool:
+    return module.startswith("migrate.") and not module.startswith("migrate.cli.")
 
 
-@pytest.mark.parametrize("rows, folder", [(ROWS, MIGRATE), (BATCH_ROWS, MIGRATE / "batch")])
-def test_each_room_has_a_row(rows: tuple[tuple[str, ...], ...], folder: Path) -> None:
-    assert {name for names in rows for name in names} == _entries(folder)
+@pytest.mark.parametrize(
+    "room, unknown",
+    [
+        ("formats", ("migrate", "jobs")),
+        ("migrate", ("jobs",)),
+        ("migrate.dual", ("migrate.batch", "migrate.spec")),
+        ("migrate.spec", ("migrate.systems",)),
+        ("migrate.systems", ("migrate.spec",)),
+        ("migrate.batch.chunk", ("migrate.batch.ledger", "migrate.batch.source", "migrate.systems")),
+        ("migrate.batch.ledger", ("migrate.batch.source", "migrate.batch.chunk")),
+    ],
+)
+def test_a_room_knows_nothing_of(room: str, unknown: tuple[str, ...]) -> None:
+    """Among them: the adapter stands by itself, and the chunk's modules are all that a worker loads."""
+    inside = [module for module in MODULES if _is_in(module, room)]
+    assert inside
+    assert [f"{m} imports {other}" for m in inside for other in IMPORTS[m] if _is_in(other, *unknown)] == []
 
 
-def _entries(folder: Path) -> set[str]:
-    return {path.stem for path in folder.iterdir() if _is_entry(path)} - {"__init__"}
+def _is_in(module: str, *rooms: str) -> bool:
+    return any(module == room or module.startswith(f"{room}.") for room in rooms)
 
 
-def _is_entry(path: Path) -> bool:
-    return (path.is_dir() and (path / "__init__.py").is_file()) or path.suffix == ".py"
-
-
-def test_a_command_line_asks_the_package_for_its_verbs() -> None:
-    """Only the command line imports the exports of `migrate` itself: below it, that would be a way around the rows."""
-    exports = {
-        f"{'.'.join(module)} imports {'.'.join(name)}"
-        for module, path in MODULES.items()
-        if module[0] != "cli"
-        for name in _imported(path)
-        if name[0] == "migrate" and not _is_room(name[:2])
-    }
-    assert exports == set()
-
-
-def test_the_adapter_stands_by_itself() -> None:
-    assert _rooms_imported("dual") & {"batch", "spec"} == set()
-
-
-def test_an_executor_needs_neither_the_ledger_nor_a_system() -> None:
-    """So that the chunk's modules are all that a worker loads."""
-    chunk = {module for module in MODULES if module[:2] == ("batch", "chunk")}
-    found = {name[1:3] for module in chunk for name in _imported(MODULES[module]) if name[0] == "migrate"}
-    assert chunk
-    assert {name for name in found if name == ("batch", "ledger") or name[0] == "systems"} == set()
-
-
-def _rooms_imported(room: str) -> set[str]:
-    modules = [path for module, path in MODULES.items() if module[0] == room]
-    assert modules
-    return {name[1] for path in modules for name in _imported(path) if name[0] == "migrate" and len(name) > 1}
+@pytest.mark.parametrize(
+    "library, places",
+    [
+        ("rocksdict", ("migrate.stores.rocksdb",)),
+        ("confluent_kafka", ("migrate.kafka",)),
+        ("deltalake", ("migrate.batch.ledger",)),
+    ],
+)
+def test_a_library_is_imported_in_one_room(library: str, places: tuple[str, ...]) -> None:
+    callers = [module for module in MODULES for name in _names_imported(module) if name.partition(".")[0] == library]
+    assert callers
+    assert [module for module in callers if not _is_in(module, *places)] == []
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
     circles: list[list[str]] = []
     finished: set[str] = set()
-    modules = {".".join(("migrate", *parts)): _imports_on_loading(path) for parts, path in MODULES.items()}
 
     def follow(module: str, way: list[str]) -> None:
         if module in way:
             circles.append([*way[way.index(module) :], module])
         elif module not in finished:
-            for other in sorted(modules[module] & modules.keys()):
+            for other in sorted(IMPORTS[module]):
                 follow(other, [*way, module])
             finished.add(module)
 
-    for module in modules:
+    for module in MODULES:
         follow(module, [])
-    assert circles == []
+    assert [circle for circle in circles if "jobs.jvm" not in circle] == []
 
 
-def _imports_on_loading(path: Path) -> set[str]:
-    """Modules that are imported when this one is, or for its types."""
-    found: set[str] = set()
-    for node in ast.walk(_without_functions(ast.parse(path.read_text(encoding="utf-8")))):
-        if isinstance(node, ast.ImportFrom):
-            found |= {str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)}
+def _rooms() -> Iterator[Path]:
+    for package in PACKAGES:
+        yield from (path.parent for path in (ROOT / package).rglob("__init__.py"))
+
+
+def test_no_room_is_crowded() -> None:
+    counts = {room: len([*room.glob("*.py")]) - 1 for room in _rooms()}
+    assert {room: count for room, count in counts.items() if count > MODULES_OF_A_ROOM} == {}
+
+
+def test_no_room_has_one_module() -> None:
+    """A folder for one module is a folder too many."""
+    counts = {room.name: len([*room.rglob("*.py")]) - 1 for room in _rooms() if room.name != "web"}
+    assert {room: count for room, count in counts.items() if count < 2} == {}
+
+
+def _importers() -> dict[str, set[str]]:
+    found = defaultdict(set)
+    for module, others in IMPORTS.items():
+        for other in others:
+            found[other].add(module)
     return found
 
 
-def _without_functions(tree: ast.Module) -> ast.Module:
-    tree.body = [node for node in tree.body if not isinstance(node, ast.FunctionDef | ast.ClassDef)]
-    return tree
+def test_a_module_with_one_importer_is_worth_a_file() -> None:
+    lonely = [module for module, importers in _importers().items() if len(importers) == 1 and not _is_a_face(module)]
+    assert len(lonely) <= MODULES_WITH_ONE_IMPORTER
+    short = {module: len(MODULES[module].read_text(encoding="utf-8").splitlines()) for module in lonely}
+    few = LINES_OF_SUCH_A_MODULE
+    assert {m: n for m, n in short.items() if n < few and not m.startswith(ENTRIES)} == {}
 
 
-def test_the_top_shows_few_entries() -> None:
-    assert len(_entries(MIGRATE)) <= ENTRIES_AT_THE_TOP
+def _is_a_face(module: str) -> bool:
+    return MODULES[module].name == "__init__.py"
 
 
-@pytest.mark.parametrize("package", ["formats", "migrate", "jobs"])
-def test_no_room_is_crowded(package: str) -> None:
-    folders = [ROOT / package, *(path.parent for path in (ROOT / package).rglob("__init__.py"))]
-    counts = {folder: len([path for path in folder.glob("*.py") if path.name != "__init__.py"]) for folder in folders}
-    assert {folder: count for folder, count in counts.items() if count > MODULES_OF_A_ROOM} == {}
+def _twice(names: Iterable[str]) -> set[str]:
+    return {name for name, count in Counter(names).items() if count > 1}
+
+
+def test_no_two_classes_have_one_name() -> None:
+    names = [node.name for tree in TREES.values() for node in tree.body if isinstance(node, ast.ClassDef)]
+    assert _twice(names) <= HOMONYMS
+
+
+def test_no_two_modules_have_one_name() -> None:
+    names = [path.stem for module, path in MODULES.items() if _is_in(module, "migrate") and not _is_a_face(module)]
+    assert _twice(names) == {"connection", "values"}

@@ -21,7 +21,7 @@ from typing import Any
 
 from formats.errors import EntryError, InvalidEntryError, TruncatedEntryError
 from formats.serde import Serde
-from formats.serdes.uuid_text import SIZE
+from formats.serdes.text import SIZE
 
 _INT = Struct(">i")
 _ONE_SIZE, _ANY_SIZE = 0, 1

@@ -11,10 +11,12 @@ Source: org.apache.kafka.common.serialization.StringSerializer, StringDeserializ
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
-from formats.errors import InvalidEntryError
+from formats.errors import InvalidEntryError, TruncatedEntryError
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +40,30 @@ class StringSerde:
             return payload.encode()
         except UnicodeEncodeError as error:
             raise InvalidEntryError(f"text that UTF-8 cannot hold: {error.reason} at {error.start}") from error
+
+
+SIZE = 36
+
+
+_CANONICAL = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True, slots=True)
+class UuidSerde:
+    """`uuid.UUID` objects; `encode(decode(b)) == b`."""
+
+    name: str = "uuid"
+
+    def decode(self, payload: bytes) -> UUID:
+        """The UUID of a payload. Raises EntryError for anything but the canonical text."""
+        if len(payload) < SIZE:
+            raise TruncatedEntryError("uuid", len(payload), SIZE)
+        if _CANONICAL.fullmatch(payload) is None:
+            raise InvalidEntryError(f"not the text of a UUID in lower case: {payload[:SIZE]!r}")
+        return UUID(payload.decode())
+
+    def encode(self, payload: Any) -> bytes:  # noqa: ANN401
+        """The payload of a UUID. Raises InvalidEntryError for anything but a `uuid.UUID`."""
+        if not isinstance(payload, UUID):
+            raise InvalidEntryError(f"expected a uuid.UUID, got {type(payload).__name__}")
+        return str(payload).encode()

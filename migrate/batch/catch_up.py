@@ -11,46 +11,46 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from migrate.batch.changelog.broker.connect import cluster_of, half_done
-from migrate.batch.changelog.broker.stopped import check_group, end_transactions
-from migrate.batch.changelog.overlay import kept_databases
-from migrate.batch.changelog.standing import ChangelogStanding
+from migrate.batch.changelog.application_group import check_group, end_transactions
+from migrate.batch.changelog.broker_access import cluster_of, half_done
+from migrate.batch.changelog.store_changelogs import changelogs
 from migrate.batch.changelog.tails import ends_of, tail_tasks, write_tails
-from migrate.batch.changelog.times import use_times
-from migrate.batch.changelog.ways import application_of, changelogs, way_of
-from migrate.batch.changelog.write import announce
+from migrate.batch.changelog.take_key_times import use_times
+from migrate.batch.changelog.write_topics import announce
 from migrate.batch.chunk.executor import Executor, InProcessExecutor, collected, executor_opener, run_all
 from migrate.batch.chunk.tail import TailTask
 from migrate.batch.context import Context, make_context
+from migrate.batch.home import check_ours
 from migrate.batch.identity import check_spec
+from migrate.batch.ledger.changelog_standing import ChangelogStanding
 from migrate.batch.ledger.dead_letters import write_dead_letters
-from migrate.batch.ledger.marker import check_ours
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger, read_repaired
 from migrate.batch.log import logged
-from migrate.batch.plan.target_positions import PositionEntries
+from migrate.batch.plan.new_stores import kept_databases
+from migrate.batch.plan.target_layout import PositionEntries
 from migrate.batch.run_lock import alone_in_its_folder, one_run_at_a_time
 from migrate.batch.source.source import find_source
-from migrate.batch.status.catch_up_report import Application, AtBroker, catch_up_report
+from migrate.batch.status.run_report import Application, AtBroker, catch_up_report
 from migrate.batch.steps.assemble import assemble, by_place
+from migrate.batch.steps.comparisons import Subject
 from migrate.batch.steps.damage import hinting_at_repair, without_damaged_tails
 from migrate.batch.steps.reconcile import remove_superseded
 from migrate.batch.steps.rewrite import check_left_out
 from migrate.batch.steps.verify import mismatch_error, record, with_result
-from migrate.batch.steps.verify_subject import Subject
 from migrate.batch.stop import Stop
 from migrate.errors import BrokerError, RefusedError, system_errors_explained
 from migrate.kafka.cluster import Cluster, Ends
 from migrate.kafka.latest import unpacked
-from migrate.model.changelog.taken import Tail
+from migrate.model.changelogs import Tail
 from migrate.model.comparison import Mismatch, Verification, Verified, as_verified, differing
 from migrate.model.events import Listener, ignore
 from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import Plan
 from migrate.model.reports import CatchUpReport, Doubt
 from migrate.model.store_partition import place_name
+from migrate.spec.changelog_way import application_of, check_catch_up, way_of
 from migrate.spec.spec import Spec
-from migrate.spec.ways import check_catch_up
 from migrate.stores.rocksdb.openings import open_pooled
 from migrate.stores.rocksdb.table_digests import Inode, inode, table_digests
 

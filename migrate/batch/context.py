@@ -12,13 +12,13 @@ from migrate.batch.ledger.gates import NOTHING_ACCEPTED, Acceptance
 from migrate.batch.source.changelog_ends import ChangelogEnds
 from migrate.batch.source.snapshot import present_snapshot
 from migrate.batch.stop import Stop
-from migrate.model.changelog.taken import Times
+from migrate.model.changelogs import Times
 from migrate.model.events import Event, Listener, ignore
 from migrate.model.plan import Plan
+from migrate.spec.changelog_way import takes_times
 from migrate.spec.conversion import conversion_ref, load_conversion
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.spec import Spec
-from migrate.spec.ways import takes_times
 
 
 @dataclass(frozen=True, slots=True)

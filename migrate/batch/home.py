@@ -2,49 +2,108 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from migrate.stores.files import fsync_directory, remove_tree
-from migrate.stores.regular_files import check_regular
+from pydantic import ValidationError
+
+from migrate.errors import RefusedError
+from migrate.model.plan import PLAN_SCHEMA, Plan, coverage_flaw, newest_plan
+from migrate.model.values import read_sealed, with_seal
+from migrate.stores.files import fsync_directory, make_directories, protect_like, remove_tree, write_durably
+from migrate.stores.regular_files import check_regular, read_regular
 from migrate.stores.rocksdb.layout import is_rocksdb_file
 
 MARKER = "stateferry-folder.json"
 """The file that marks the folder as ours, written before anything else."""
+
+
 ABANDONED = "stateferry-abandoned.json"
 """The marker's name during `abandon`, until everything else is removed."""
+
+
 LOCK = "run.lock"
+
+
 LEDGER, LEDGER_DAMAGED = "ledger", "ledger-damaged"
+
+
 SNAPSHOT, CHUNKS, NEW, OLD = "snapshot", "chunks", "new", "old"
+
+
 DAMAGED_CHUNKS = "chunks-damaged"
 """Files of chunks that were damaged after their commit, with their receipts."""
+
+
 CHANGELOG = "changelog"
 """The sorted runs made from changelogs: `changelog/<store partition>/...`, in files `*.sst`."""
+
+
 OVERLAYS = "overlays"
 """In that folder, with a run's id: what that run has laid over its new stores."""
+
+
 CHECKED_CHUNK = ".checked-chunk"
 """The folder of a chunk's file while it is checked."""
+
+
 DEAD_LETTERS, UNFINISHED_DEAD_LETTERS = "dead-letters", "dead-letters.tmp"
+
+
 SIDE_FILE = "side-file.tmp"
 """A side file of the application while it is written."""
+
+
 _RUN = "[0-9a-f]{12}"
+
+
 _PLAN = r"plan-\d{4,}\.json"
+
+
 _ANSWERS = r"registry-answers\.json"
+
+
 _MARKERS = f"{re.escape(MARKER)}|{re.escape(ABANDONED)}"
+
+
 _UNFINISHED = re.compile(rf"\.({_PLAN}|{_ANSWERS}|{_MARKERS})\.\d+\.tmp|{re.escape(SIDE_FILE)}")
+
+
 _PROBE = re.compile(r"\.exchange-\w+")
+
+
 _ATTEMPT = re.compile(rf"\.?{_RUN}-.+\.(sst|receipt\.json|parquet|breadcrumb|tmp)")
+
+
 _SORTED_RUN = re.compile(r"[\w.-]+\.sst")
+
+
 _RECORD = re.compile(r"snapshot\.json|\.snapshot\.json\.\d+\.tmp")
+
+
 _TABLE_FILE = re.compile(r"part-.+\.parquet.*|\.?\d{20}\..+|_last_checkpoint.*|_commit_.+\.tmp.*|_digests\.json")
+
+
 _FILES = re.compile(f"{_PLAN}|{_ANSWERS}|{re.escape(LOCK)}|{_MARKERS}")
+
+
 _RUN_FOLDER = re.compile(_RUN)
+
+
 _UNFINISHED_SNAPSHOT = re.compile(rf"{SNAPSHOT}-{_RUN}\.tmp")
+
+
 _TABLES = (LEDGER, LEDGER_DAMAGED, DEAD_LETTERS, UNFINISHED_DEAD_LETTERS)
+
+
 _LAST = (LOCK, MARKER, ABANDONED)
+
+
 _OF_STORES = (SNAPSHOT, CHUNKS, DAMAGED_CHUNKS, CHECKED_CHUNK, CHANGELOG, NEW, OLD)
 
 
@@ -214,3 +273,134 @@ def temporary_directories(target: Path | None, runs: set[str] | None = None) -> 
 
 def _temporary(target: Path, run: str) -> Path:
     return target.with_name(f".{target.name}.stateferry-{run}")
+
+
+MARKER_SCHEMA = 1
+
+
+_ELSEWHERE = "choose another work_dir, or another `name`"
+
+
+def check_ours(home: Path) -> None:
+    """Raises RefusedError if the migration's folder exists and is not ours; nothing is written."""
+    if home.is_symlink():
+        raise RefusedError(
+            f"{home} is a symbolic link, which cannot be a migration's own folder",
+            hint=f"{_ELSEWHERE}; a work_dir may be a link",
+        )
+    check_files(home)
+    if not home.exists() or (home / MARKER).is_file() or is_abandoned(home):
+        return  # `claim` makes a damaged marker anew
+    if not home.is_dir():
+        raise RefusedError(f"{home} is a file, and is needed as the migration's own folder", hint=_ELSEWHERE)
+    if not _is_unused(home):
+        raise RefusedError(
+            f"{home} is not Stateferry's: it holds {_first_foreign(home)!r}, and no marker of a migration",
+            hint=f"{_ELSEWHERE}; or move its content elsewhere; if it is a migration's, make an empty file {MARKER}",
+        )
+
+
+def is_usable(home: Path) -> bool:
+    """Whether the migration's folder is ours or does not exist yet, and no `abandon` was killed in it."""
+    try:
+        check_ours(home)
+    except RefusedError:
+        return False
+    return not is_abandoned(home)
+
+
+def is_abandoned(home: Path) -> bool:
+    """Whether an `abandon` was killed here: the rest of the migration is void."""
+    return (home / ABANDONED).is_file() and not (home / MARKER).exists()
+
+
+def finish_abandoned(home: Path) -> None:
+    """Finish a killed `abandon`; the caller holds the migration's lock.
+
+    Raises RefusedError if files that are not ours remain.
+    """
+    if is_abandoned(home):
+        remove_content(home)
+        (home / ABANDONED).unlink()
+        check_ours(home)
+
+
+def claim(home: Path, source: Path) -> None:
+    """Write the marker into the folder, durably, before anything else; make the folder if needed.
+
+    The folder gets the access rights of the application's directory `source`. The caller holds the migration's lock,
+    and has called `check_ours`. A folder with the marker is left unchanged.
+    """
+    if _is_marked(home / MARKER):
+        return
+    make_directories(home)
+    protect_like(source, home, is_rocksdb_file)
+    marker = {"schema_version": MARKER_SCHEMA, "folder_id": uuid.uuid4().hex}
+    write_durably(home / MARKER, json.dumps(marker).encode())
+
+
+def _is_marked(file: Path) -> bool:
+    """Whether the marker exists and is intact."""
+    try:
+        return "folder_id" in json.loads(file.read_bytes())
+    except (OSError, ValueError, TypeError):
+        return False
+
+
+def _is_unused(home: Path) -> bool:
+    """Whether the folder is empty, but for what a run that was killed at its start leaves."""
+    return all(is_unfinished(path) or _is_bare_lock(path) for path in home.iterdir())
+
+
+def _is_bare_lock(path: Path) -> bool:
+    return path.name == LOCK and path.is_file() and path.stat().st_size == 0
+
+
+def _first_foreign(home: Path) -> str:
+    names = sorted(path.name for path in home.iterdir() if not is_ours(path))
+    return next(iter(names), min(path.name for path in home.iterdir()))
+
+
+_RECOVERY = (
+    "restore the file, or remove it and rerun: the same migration is planned again, and what is finished is kept; "
+    "stateferry abandon SPEC starts again, and removes our files and nothing else"
+)
+
+
+def store_plan(home: Path, plan: Plan) -> None:
+    """Write the plan, durably, with its digest. Raises ValueError for one that breaks I3."""
+    if (flaw := coverage_flaw(plan)) is not None:
+        raise ValueError(f"the plan does not cover the store: {flaw}")
+    write_durably(home / f"plan-{plan.revision:04d}.json", with_seal(plan.model_dump_json(indent=1)).encode())
+
+
+def load_plan(home: Path) -> Plan | None:
+    """The newest plan revision, or None. Raises RefusedError for one of a newer schema or a damaged one."""
+    file = newest_plan(home)
+    if file is None:
+        return None
+    content, is_whole = read_sealed(read_regular(file))
+    try:
+        plan = Plan.model_validate_json(content)
+    except ValidationError as error:
+        _refuse_newer_schema(file, content)
+        first = error.errors()[0]
+        raise _damaged(file, ": ".join([*map(str, first["loc"]), first["msg"]])) from error
+    if not is_whole:
+        raise _damaged(file, "its content does not have the digest that it names")
+    if (flaw := coverage_flaw(plan)) is not None:
+        raise _damaged(file, flaw)
+    return plan
+
+
+def _refuse_newer_schema(file: Path, content: str) -> None:
+    version = re.search(r'"schema_version": ?(\d+)', content)
+    if version is not None and int(version[1]) > PLAN_SCHEMA:
+        raise RefusedError(
+            f"{file} has schema {int(version[1])}, this version knows {PLAN_SCHEMA}",
+            hint="use the newer Stateferry that wrote it",
+        )
+
+
+def _damaged(file: Path, reason: str) -> RefusedError:
+    return RefusedError(f"{file} is damaged: {reason}", hint=_RECOVERY)

@@ -5,33 +5,41 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from pydantic import BaseModel
 
 from formats import CONVERSION_REVISION
-from migrate.batch.ledger.revisions import is_of_function
+from migrate.batch.home import LEDGER_DAMAGED, NEW, SNAPSHOT
+from migrate.batch.ledger.receipts_in_force import is_of_function
 from migrate.batch.ledger.standing import Standing
-from migrate.batch.source.reading import Reading, files_of, read_store
 from migrate.batch.source.snapshot import Copies, present_snapshot, snapshot_directories
-from migrate.batch.source.source import Source
-from migrate.errors import SourceChangedError
+from migrate.batch.source.source import Reading, Source, files_of, read_store
+from migrate.errors import RefusedError, SourceChangedError
 from migrate.model.plan import Plan
 from migrate.model.store_partition import StorePartition, StoreState
+from migrate.spec.changelog_way import changelog_identity
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.spec import Spec
-from migrate.spec.ways import changelog_identity
 from migrate.stores.rocksdb.database import StoreContent
-from migrate.stores.rocksdb.layout import database_files, file_states, metadata_digest
+from migrate.stores.rocksdb.layout import database_files, file_states, metadata_digest, rocksdb_identities
 
 _STORE = "store "
+
+
 _CHANGED_HINT = (
     "restore what changed to go on, or start again: stateferry abandon SPEC removes our files, and nothing else"
 )
+
+
 _REPLAY_HINT = (
     "stateferry replay SPEC goes on with the changed function: it rewrites the chunks with rejected records, and "
     "verifies everything in full; or "
 )
+
+
 _IN_USE_HINT = (
     "restore what changed; that migration's new stores are in use, so another one needs another `name` in the spec"
 )
@@ -203,3 +211,43 @@ def changed_parts(known: Mapping[str, str], identity: Mapping[str, str]) -> list
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class RetiredStores:
+    """Distinguishes old stores from new ones, as a switch may have put an old store in the place of a new one."""
+
+    application: Path
+    standing: Standing
+    names: frozenset[str] = frozenset()
+    """RocksDB's identities of the old stores in the ledger."""
+
+    @cached_property
+    def runs(self) -> frozenset[str]:
+        """The runs in the ledger; none if it was damaged, as lost rows may have recorded a switch."""
+        is_whole = not (self.standing.home / LEDGER_DAMAGED).exists()
+        return frozenset(row.run_id for row in self.standing.rows) if is_whole else frozenset()
+
+    def may_hold(self, run: str, partition: StorePartition, plan: Plan | None) -> bool:
+        """Whether the folder of a new store may hold the only copy of the old one.
+
+        It does not if the ledger and the store show that a run made it, or if the old one is in its own place.
+        """
+        home = self.standing.home
+        folder = home / NEW / run / partition.id
+        found = rocksdb_identities(folder)
+        taken = rocksdb_identities(home / SNAPSHOT / partition.id)
+        if not found.isdisjoint(taken | self.names):
+            return True
+        if not found or self._is_made_by(run, folder, partition if plan is None else plan.new_partition(partition)):
+            return False
+        return taken.isdisjoint(rocksdb_identities(self.application / partition.path))
+
+    def _is_made_by(self, run: str, folder: Path, partition: StorePartition) -> bool:
+        known = self.standing.states.get(folder)
+        if known is None:
+            return run in self.runs
+        try:
+            return store_state(partition.below(folder), known).content == known.content
+        except (RefusedError, FileNotFoundError, NotADirectoryError):
+            return False

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from migrate.batch.ledger.intervals import pending_chunks, totals_of
+from migrate.batch.ledger.receipts_in_force import pending_chunks, totals_of
 from migrate.model.comparison import Verification
+from migrate.model.display import one_line, plural, size
 from migrate.model.events import Event, Listener, each_of
 from migrate.model.plan import Plan
 from migrate.model.receipt import Receipt
 from migrate.model.reports import RunReport
-from migrate.model.units import one_line, plural, size
 
 LOGGER = "stateferry.batch"
 SPARK_LOGGER = "stateferry.spark"

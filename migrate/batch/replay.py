@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from migrate.batch.changelog.standing import ChangelogStanding
+from migrate.batch.changelog.undo import half_written
 from migrate.batch.chunk.executor import ExecutorOpener, executor_opener
 from migrate.batch.context import Context, make_context
+from migrate.batch.home import check_ours
 from migrate.batch.identity import changed_parts, spec_identity
+from migrate.batch.ledger.changelog_standing import ChangelogStanding
 from migrate.batch.ledger.gates import NOTHING_ACCEPTED, Acceptance, user
-from migrate.batch.ledger.marker import check_ours
-from migrate.batch.ledger.revisions import Revision, function_of, is_of_function
+from migrate.batch.ledger.receipts_in_force import Revision, function_of, is_of_function
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import read_repaired
 from migrate.batch.log import log_end, logged
@@ -19,13 +20,12 @@ from migrate.batch.source.changelog_ends import ChangelogEnds
 from migrate.batch.status.reject_reasons import stopped_at
 from migrate.batch.status.run_report import already_migrated
 from migrate.batch.stop import Stop
-from migrate.batch.switch.given_up import half_written
 from migrate.errors import RefusedError, system_errors_explained
+from migrate.model.display import plural
 from migrate.model.events import Listener, ignore
 from migrate.model.journal import HALF_DONE, NEXT
 from migrate.model.ledger_row import Step
 from migrate.model.reports import RunReport
-from migrate.model.units import plural
 from migrate.spec.spec import Spec
 
 _START_AGAIN = "to convert everything again: stateferry abandon SPEC, then stateferry run SPEC"

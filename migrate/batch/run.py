@@ -9,25 +9,21 @@ from functools import partial
 from pathlib import Path
 
 from formats import Conversion, Function
-from migrate.batch.changelog.adopt import adopt_changelogs
-from migrate.batch.changelog.assembled import AssembledStores
-from migrate.batch.changelog.broker.connect import half_done
+from migrate.batch.changelog.broker_access import half_done
+from migrate.batch.changelog.compare_topics import adopt_changelogs, verify_changelogs
 from migrate.batch.changelog.rebuild import rebuild_missing
-from migrate.batch.changelog.times import take_times
-from migrate.batch.changelog.verify import verify_changelogs
-from migrate.batch.changelog.ways import way_of
-from migrate.batch.changelog.write import announce, write_changelogs
+from migrate.batch.changelog.take_key_times import take_times
+from migrate.batch.changelog.write_topics import announce, write_changelogs
 from migrate.batch.chunk.executor import Executor, ExecutorOpener, executor_opener, in_process
 from migrate.batch.context import Context, make_context
-from migrate.batch.home import remove_all, remove_if_empty
+from migrate.batch.home import claim, finish_abandoned, remove_all, remove_if_empty
 from migrate.batch.ledger.dead_letters import write_dead_letters
 from migrate.batch.ledger.gates import NOTHING_ACCEPTED, Acceptance, concerns_of, not_accepted
-from migrate.batch.ledger.intervals import totals_of, under_reject_policy
-from migrate.batch.ledger.marker import claim, finish_abandoned
-from migrate.batch.ledger.revisions import Revision
+from migrate.batch.ledger.receipts_in_force import Revision, totals_of, under_reject_policy
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger, read_repaired
 from migrate.batch.log import log_end, logged
+from migrate.batch.plan.new_stores import AssembledStores
 from migrate.batch.preflight.checklist import Preflight
 from migrate.batch.run_lock import alone_in_its_folder, one_run_at_a_time
 from migrate.batch.source.changelog_ends import ChangelogEnds
@@ -51,9 +47,9 @@ from migrate.model.plan import Plan
 from migrate.model.receipt import Receipt
 from migrate.model.reports import RunReport
 from migrate.spec.allowed import CHANGELOG, DROP, KEY_CHANGE, UNCLEAN_SOURCE
+from migrate.spec.changelog_way import way_of
 from migrate.spec.function.names import name_warnings
-from migrate.spec.loading import parse_spec
-from migrate.spec.spec import Spec
+from migrate.spec.spec import Spec, parse_spec
 from migrate.systems import known_format
 
 

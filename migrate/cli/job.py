@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from migrate.cli.errors import exit_code_of
-from migrate.cli.group import Job
+from migrate.cli.command import Job, exit_code_of
 from migrate.cli.options import current_output
-from migrate.show.output import Output
-from migrate.show.streams import user_output_to_stderr
+from migrate.show.output import Output, user_output_to_stderr
 
 if TYPE_CHECKING:
     from migrate.model.events import Listener
@@ -88,12 +86,12 @@ def run_and_show(
     from migrate.batch.run import run_with
     from migrate.batch.source.changelog_ends import parse_changelog_ends
     from migrate.batch.stop import Stop
-    from migrate.batch.switch.migration import check_in_place
-    from migrate.cli.signals import stopping_on_signals
+    from migrate.batch.switch.locked_migration import check_in_place
+    from migrate.cli.command import stopping_on_signals
     from migrate.model.events import each_of
     from migrate.show.text.progress import progress
-    from migrate.show.text.reports import show_run
-    from migrate.spec.loading import load_spec
+    from migrate.show.text.report_text import show_run
+    from migrate.spec.spec import load_spec
 
     spec, changelog_ends = load_spec(spec_path), parse_changelog_ends(ends)
     if and_cutover:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from migrate.cli.group import PROGRAM, Verbs
-from migrate.cli.migration import catch_up, rejects, replay, report, run, status, verify
-from migrate.cli.prepare import doctor, formats, init, inspect, plan, snapshot
-from migrate.cli.queries import get, serve
-from migrate.cli.switch import abandon, cutover, finalize, rollback
+from migrate.cli.command import PROGRAM, Verbs
+from migrate.cli.prepare_commands import doctor, formats, init, inspect, plan, snapshot
+from migrate.cli.query_commands import get, serve
+from migrate.cli.run_commands import catch_up, rejects, replay, report, run, status, verify
+from migrate.cli.switch_commands import abandon, cutover, finalize, rollback
 from migrate.model.packages import VERSION
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
-from migrate.batch.changelog.broker.checks import AtBroker
-from migrate.batch.changelog.broker.other_topics import changes_payloads, other_stores
-from migrate.batch.changelog.broker.records import total_of
+from migrate.batch.changelog.broker_access import total_of
+from migrate.batch.changelog.broker_checks import AtBroker
+from migrate.batch.changelog.held_topics import changes_payloads, other_stores
 from migrate.batch.preflight.check import CheckReport
 from migrate.dry_run.dry_run_report import ChangelogPlan, Inventory, SampleConversion, TopicPlanned
 from migrate.errors import RegistryError
-from migrate.model.changelog.written import Way
-from migrate.model.units import duration, plural, size
+from migrate.model.changelogs import Way
+from migrate.model.display import duration, plural, size
 from migrate.spec.schema_registry import SchemaRegistry
 
 WRITTEN_PER_SECOND = 400_000

@@ -9,23 +9,21 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import cached_property, partial
 
-from migrate.batch.changelog.times import SampledTimes
+from migrate.batch.changelog.take_key_times import SampledTimes
 from migrate.batch.context import Context, make_context
-from migrate.batch.ledger.intervals import pending_chunks, under_reject_policy
-from migrate.batch.ledger.marker import is_usable
+from migrate.batch.home import is_usable
+from migrate.batch.ledger.receipts_in_force import pending_chunks, under_reject_policy
 from migrate.batch.ledger.standing import Standing, read_standing
-from migrate.batch.plan.make import plan_databases
-from migrate.batch.plan.warnings import spec_warnings
-from migrate.batch.preflight.check import Check, CheckReport, failed, observe
+from migrate.batch.plan.make_plan import plan_databases, spec_warnings
+from migrate.batch.preflight.check import Check, CheckReport, T, failed, observe, with_retries
 from migrate.batch.preflight.checklist import Preflight
+from migrate.batch.preflight.directories import bytes_to_copy, space_needed
 from migrate.batch.preflight.doctor import not_run
-from migrate.batch.preflight.places import bytes_to_copy, space_needed
-from migrate.batch.preflight.retry import T, with_retries
 from migrate.batch.source.changelog_ends import ChangelogEnds, restored_from
 from migrate.batch.source.snapshot import has_snapshot
 from migrate.batch.source.source import target_system
-from migrate.batch.status.current import status_of
 from migrate.batch.status.run_report import already_migrated
+from migrate.batch.status.status import status_of
 from migrate.dry_run.changelog_plan import changelog_plan, message_check, retention_checks, subject_checks
 from migrate.dry_run.dry_run_report import (
     ChangelogPlan,
@@ -44,9 +42,9 @@ from migrate.model.events import Listener, ignore
 from migrate.model.packages import VERSION
 from migrate.model.plan import Chunk, DatabasePlan
 from migrate.spec.allowed import CHANGELOG
+from migrate.spec.changelog_way import changelog_note, takes_times, way_of
 from migrate.spec.function.fingerprint import checked_code, tracking_imports
 from migrate.spec.spec import Spec
-from migrate.spec.ways import changelog_note, takes_times, way_of
 from migrate.stores.files import existing_parent
 
 SAMPLE = 10_000

@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Literal
 
 from formats import Conversion
-from migrate.batch.chunk.reader import Records
-from migrate.batch.chunk.times import make_converter
 from migrate.dry_run.dry_run_report import ChangelogPlan, ChunkPlanned, Cost, Inventory
-from migrate.engine.pump import pump
+from migrate.engine.chunk_source import Records
+from migrate.engine.key_times import make_converter
+from migrate.engine.portable import pump
 from migrate.engine.rejects import RejectsByReason
+from migrate.model.display import duration, plural
 from migrate.model.key_range import KeyRange
 from migrate.model.plan import Chunk, FamilyMapping
-from migrate.model.units import duration, plural
 from migrate.spec.spec import RunSection, Spec
 from migrate.stores.batch import Batch
 from migrate.stores.rocksdb.writing import KeyOrderError, SstWriter, TableOptions

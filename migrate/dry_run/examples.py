@@ -12,8 +12,7 @@ from formats.serde import BytesSerde
 from formats.serdes.json_text import dump_json, with_texts
 from migrate.batch.plan.sample import Entry
 from migrate.dry_run.dry_run_report import BeforeAfter
-from migrate.model.preview import cut_beside, shown, shown_beside
-from migrate.model.units import moment, visible
+from migrate.model.display import cut_beside, moment, shown, shown_beside, visible
 
 Fields = tuple[tuple[str, str], ...]
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from migrate.batch.plan.make import record_bytes
+from migrate.batch.plan.make_plan import record_bytes
 from migrate.batch.source.source import Source
 from migrate.dry_run.dry_run_report import ChangelogPosition, DatabaseInventory, FamilyInventory, Inventory, Role
 from migrate.dry_run.sample_conversion import RecordSizes

@@ -19,21 +19,19 @@ from formats import Conversion, EntryError, Format
 from formats.likeness import SURE, FormatSample, leaves_marks
 from formats.program import IDENTITY
 from formats.registry import FORMATS
-from migrate.batch.chunk.reader import Records
-from migrate.batch.chunk.times import TimesColumn, make_converter
 from migrate.batch.plan.sample import Entry, convert_sample
 from migrate.dry_run.dry_run_report import BeforeAfter, Collision, FormatHint, Inventory, SampleConversion, Sizes
 from migrate.dry_run.examples import before_after
-from migrate.engine.changelog import logged_times
+from migrate.engine.changelog_codec import logged_times
+from migrate.engine.chunk_source import Records
 from migrate.engine.columns import unpacked_times
-from migrate.engine.converter import Converter
+from migrate.engine.key_times import TimesColumn, make_converter
 from migrate.engine.left_out import LeftOut
-from migrate.engine.pump import pump
+from migrate.engine.portable import Converter, pump
 from migrate.engine.rejects import CountRejects, RejectsByReason
+from migrate.model.display import plural, shown
 from migrate.model.key_range import show_key
 from migrate.model.plan import DatabasePlan, FamilyMapping, KeyPlace, elsewhere
-from migrate.model.preview import shown
-from migrate.model.units import plural
 from migrate.spec.allowed import LOST_FIELDS
 from migrate.stores.batch import Batch
 from migrate.systems import STANDALONE, owner_around

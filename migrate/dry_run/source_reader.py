@@ -11,20 +11,18 @@ from functools import partial
 from itertools import product
 from pathlib import Path
 
-from migrate.batch.changelog.times import SampledTimes
-from migrate.batch.chunk.reader import Records, inputs_of
+from migrate.batch.changelog.take_key_times import SampledTimes
 from migrate.batch.context import Context
-from migrate.batch.plan.known_times import KnownTimes
-from migrate.batch.plan.make import cut_database
-from migrate.batch.plan.sample import check_sample, check_segments, so_in
-from migrate.batch.preflight.check import CheckReport, failed
-from migrate.batch.preflight.retry import as_migration_error, with_retries
+from migrate.batch.plan.make_plan import cut_database
+from migrate.batch.plan.sample import KnownTimes, check_sample, check_segments, so_in
+from migrate.batch.preflight.check import CheckReport, as_migration_error, failed, with_retries
 from migrate.batch.source.sampling import RUN_LENGTH, SampleSize, read_sample
 from migrate.batch.source.source import Source
 from migrate.dry_run.dry_run_report import DatabaseInventory, Inventory, SampleConversion
 from migrate.dry_run.estimate import Piece, measure
 from migrate.dry_run.inventory import Place, Tally, database_inventory, inventory_of, places_of
 from migrate.dry_run.sample_conversion import ConversionCounts, FullScan, SampleConverter, conversion_results
+from migrate.engine.chunk_source import Records, inputs_of
 from migrate.errors import ChunkFailedError, CorruptionError, MigrationError, RefusedError, system_errors_explained
 from migrate.model.plan import Chunk, DatabasePlan, FamilyMapping, KeyPlace
 from migrate.stores.rocksdb.database import open_read_only

@@ -10,20 +10,17 @@ from pathlib import Path
 from typing import NoReturn
 
 from formats import Function
-from migrate.dual.access import DualAccess, Policy, Progress
-from migrate.dual.compaction import Compactions
-from migrate.dual.conversion import KeyFunction, LazyConversion, hub_conversion
+from migrate.dual.access import Compactions, DualAccess, Policy, Progress
+from migrate.dual.lazy_conversion import KeyFunction, LazyConversion, hub_conversion
 from migrate.dual.opening import Durability, OpenedStores, open_stores
-from migrate.dual.places import MAX_SKIPS, Places, find_places
+from migrate.dual.store_paths import MAX_SKIPS, Places, find_places
 from migrate.dual.sweep import HookError, OnMigrated
 from migrate.errors import StoreClosedError
 from migrate.stores.cursor_file import remove_cursor
-from migrate.stores.lifecycle import Listener
-from migrate.stores.records import BatchSource
 from migrate.stores.rocks_store import RocksStore
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY
 from migrate.stores.rocksdb.scan import TooManyTombstonesError
-from migrate.stores.state_store import Change
+from migrate.stores.state_store import BatchSource, Change, Listener
 from migrate.systems import known_format
 
 _LOG = logging.getLogger(__name__)

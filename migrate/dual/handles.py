@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any, Required, TypedDict, TypeVar, Unpack, overload
 
 from formats import Function
-from migrate.dual.conversion import KeyFunction
 from migrate.dual.dual_store import DualReadStore
+from migrate.dual.lazy_conversion import KeyFunction
 from migrate.dual.sweep import OnMigrated
 from migrate.errors import RefusedError, StateStoreMigratedError, StoreClosedError, StoreNotReadyError
-from migrate.stores.lifecycle import Listener
-from migrate.stores.records import Records
 from migrate.stores.rocks_store import RocksStore
+from migrate.stores.state_store import Listener, Records
 
 S = TypeVar("S", bound=RocksStore)
 

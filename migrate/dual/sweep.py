@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from migrate.dual.conversion import Converted, LazyConversion, not_convertible
+from migrate.dual.lazy_conversion import Converted, LazyConversion, not_convertible
 from migrate.dual.store_pair import Span, StorePair
 from migrate.stores.batch import Batch
 from migrate.stores.rocksdb.live import Family

@@ -9,8 +9,7 @@ from formats import EntryError
 from formats.serde import Serde
 from migrate.errors import ConversionError, SpecError
 from migrate.model.key_range import show_key
-from migrate.stores.records import Records
-from migrate.stores.state_store import StateStore
+from migrate.stores.state_store import Records, StateStore
 
 K = TypeVar("K")
 V = TypeVar("V")

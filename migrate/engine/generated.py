@@ -30,7 +30,7 @@ from formats.program import (
     Span,
     fixed_size,
 )
-from migrate.engine.avro.code import generate_column
+from migrate.engine.avro.function import generate_column
 from migrate.engine.bail_out import BailOutError, bail_out
 
 Column = Callable[[list[bytes]], list[bytes]]

@@ -5,22 +5,40 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from formats import LossError
 from migrate.errors import RefusedError, RejectedError
+from migrate.model.display import RejectExample, RejectReason, plural, shown
 from migrate.model.key_range import show_key
 from migrate.model.plan import Chunk
-from migrate.model.preview import RejectExample, RejectReason, shown
-from migrate.model.units import plural
+from migrate.stores.files import fsync_file
 
 MOST_REASONS = 10
+
+
 MOST_OF_A_CHUNK = 5
+
+
 EXAMPLES_OF_A_CHUNK = 2
 """What a receipt holds, so that the ledger stays small."""
+
+
 EXAMPLES = 3
+
+
 MOST_COUNTED = 1000
+
+
 OTHER = "other reasons"
+
+
 _LONGEST_REASON = 500
+
+
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 
@@ -171,3 +189,61 @@ def _way_to_convert(has_function: bool) -> str:
     if has_function:
         return "see such records with stateferry rejects SPEC, fix the function, and stateferry replay SPEC"
     return f"{way_to_fix(has_function=False)} and start again under another `name`"
+
+
+REJECT_SCHEMA = pa.schema(
+    [
+        pa.field("store_partition", pa.string()),
+        pa.field("family", pa.string()),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("reason", pa.string()),
+        pa.field("place", pa.string()),
+    ]
+)
+
+
+_BUFFERED_RECORDS = 1000
+
+
+_BUFFERED_BYTES = 8 << 20
+
+
+class KeepRejects(CountRejects):
+    """Rejects are left out, counted, and written to a Parquet file."""
+
+    def __init__(
+        self, where: str, partition: str, file: Path, limit: int | None, *, has_function: bool = False
+    ) -> None:
+        super().__init__(where, limit, has_function=has_function)
+        self._partition = partition
+        self.file = file
+        self._writer: pq.ParquetWriter | None = None
+        self._rows: list[dict[str, object]] = []
+        self._size = 0
+
+    def add(self, family: str, key: bytes, value: bytes, reason: str, place: str = "") -> None:
+        """Count a reject. Raises RejectedError past the limit."""
+        super().add(family, key, value, reason, place)
+        row = {"family": family, "key": key, "value": value, "reason": reason, "place": place}
+        self._rows.append({"store_partition": self._partition, **row})
+        self._size += len(key) + len(value) + len(reason)
+        if len(self._rows) >= _BUFFERED_RECORDS or self._size >= _BUFFERED_BYTES:
+            self._write()
+
+    def finish(self) -> bool:
+        """Write the remaining rejects, and make the file durable. False: no rejects, and no file."""
+        if self._rows:
+            self._write()
+        if self._writer is None:
+            return False
+        self._writer.close()
+        fsync_file(self.file)
+        return True
+
+    def _write(self) -> None:
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self.file, REJECT_SCHEMA)
+        self._writer.write_table(pa.Table.from_pylist(self._rows, schema=REJECT_SCHEMA))
+        self._rows = []
+        self._size = 0

@@ -16,10 +16,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from migrate.errors import BrokerError
-from migrate.kafka.client import REQUEST_SECONDS, take_over
-from migrate.kafka.cluster import Cluster, Committed
-from migrate.kafka.connection import Connection
-from migrate.kafka.failures import Failures
+from migrate.kafka.cluster import REQUEST_SECONDS, Cluster, Committed, take_over
+from migrate.kafka.connection import Connection, Failures
 
 ClaimState = Literal["writing", "written", "in-use", "given-up"]
 Place = tuple[str, int]

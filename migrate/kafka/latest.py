@@ -25,8 +25,7 @@ from struct import Struct
 
 from formats.encoding.headers import Headers
 from migrate.model.key_range import KeyRange
-from migrate.stores.batch import Batch
-from migrate.stores.changelog_batch import ChangelogBatch, RecordHeaders
+from migrate.stores.batch import Batch, ChangelogBatch, RecordHeaders
 from migrate.stores.files import make_directories
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, Database, open_read_only
 from migrate.stores.rocksdb.writing import SstWriter, TableOptions, create_database

@@ -9,9 +9,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from migrate.errors import ChangelogFailedError
-from migrate.kafka.connection import Connection
-from migrate.kafka.failures import Failures
-from migrate.stores.changelog_batch import ChangelogBatch
+from migrate.kafka.connection import Connection, Failures
+from migrate.stores.batch import ChangelogBatch
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message

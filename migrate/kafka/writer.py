@@ -11,11 +11,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from migrate.errors import ChangelogFailedError
-from migrate.kafka.client import take_over
-from migrate.kafka.cluster import Cluster
-from migrate.kafka.connection import Connection
-from migrate.kafka.failures import Failures
-from migrate.stores.changelog_batch import ChangelogBatch
+from migrate.kafka.cluster import Cluster, take_over
+from migrate.kafka.connection import Connection, Failures
+from migrate.stores.batch import ChangelogBatch
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer

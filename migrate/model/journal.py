@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from migrate.model.changelog.written import Topics
+from migrate.model.changelogs import Topics
 from migrate.model.ledger_row import Step
 from migrate.model.reports import Concern, Held, SetBack, State
 from migrate.model.store_partition import ChangelogOffsets, StorePartition, StoreState

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from migrate.model.comparison import Totals, Verification
-from migrate.model.preview import RejectReason
-from migrate.model.units import plural
+from migrate.model.display import RejectReason, plural
 from migrate.model.values import Report, Value
 
 State = Literal[
@@ -33,6 +32,8 @@ Phase = Literal["rewriting", "verification"]
 
 
 _CATCH_UP_SECONDS = 3.0
+
+
 _CAUGHT_UP_PER_SECOND = 100_000
 """Records of a tail: read, converted, applied, written and compared."""
 
@@ -400,3 +401,21 @@ class ErrorReport(Report):
     """The document that any command prints if it fails."""
 
     error: Failure
+
+
+class WatchReport(StatusReport):
+    """The state of the migration at one moment, and the speed of the newest run."""
+
+    at_ms: int
+    """Milliseconds since the epoch."""
+    run_id: str | None = None
+    at_work: bool | None = None
+    """Whether a command is at work on this host; null if the system does not report it."""
+    records_per_second: float | None = None
+    """The rate over the last commits; null if there are too few of them."""
+    seconds_left: float | None = None
+    """Seconds until every chunk is rewritten; assembling and verifying come after: see `verifying`."""
+    notice: str = ""
+    """A message to the operator, of a sentence or two."""
+    is_over: bool = False
+    """Whether there is nothing left to follow."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import httpx
 
-from migrate.queries.routing.hosts import HostInfo
+from migrate.queries.key_routing import HostInfo
 from migrate.serve.admission import Memory
 from migrate.serve.http_messages import JSON, NDJSON, PROBLEM_JSON, Answer, Limits, Metrics, Problem, Request
 

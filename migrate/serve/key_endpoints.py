@@ -12,12 +12,12 @@ from urllib.parse import urlencode
 from formats.errors import EntryError
 from formats.serde import BYTES
 from migrate.errors import SpecError
-from migrate.queries.definition import StoreDefinition
+from migrate.queries.get_report import GetReport
 from migrate.queries.json_values import ENCODINGS, as_json, how_read, json_bytes, key_of, shown_problem
-from migrate.queries.routing.hosts import HostInfo
-from migrate.queries.side_by_side.report import GetReport
-from migrate.queries.side_by_side.stores import SideBySideStores, stated_window
-from migrate.queries.views.segments import MAX_TIME
+from migrate.queries.key_routing import HostInfo
+from migrate.queries.open.partition import StoreDefinition
+from migrate.queries.side_by_side import SideBySideStores, stated_window
+from migrate.queries.views.windowed_views import MAX_TIME
 from migrate.serve import record_json as records
 from migrate.serve.forwarding import RECORD, TIMES
 from migrate.serve.http_messages import Answer, Header, Problem, Request, flag, problem_of, refusal, whole_number

@@ -8,8 +8,8 @@ from typing import Any, get_args
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from migrate.model.packages import VERSION
+from migrate.queries.get_report import Verdict
 from migrate.queries.json_values import ENCODINGS
-from migrate.queries.side_by_side.report import Verdict
 from migrate.serve.http_messages import Answer
 
 _KEY = (

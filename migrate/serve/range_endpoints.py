@@ -17,8 +17,8 @@ from formats import Format
 from formats.serde import BYTES
 from formats.serdes.json_text import load_json, with_texts
 from migrate.queries.json_values import as_json, json_bytes
+from migrate.queries.key_routing import HostInfo
 from migrate.queries.open.partition import Opened
-from migrate.queries.routing.hosts import HostInfo
 from migrate.queries.views.composite import decoded
 from migrate.serve.forwarding import PAGE
 from migrate.serve.http_messages import (

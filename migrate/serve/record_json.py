@@ -17,12 +17,12 @@ from typing import Any
 
 from formats import Format
 from formats.layout import TIMESTAMP
-from migrate.queries.definition import StoreDefinition
 from migrate.queries.json_values import as_json
-from migrate.queries.stores import StoreType
-from migrate.queries.views.results import ValueAndTimestamp
-from migrate.queries.views.segments import MAX_TIME
-from migrate.queries.views.types import QueryableStoreTypes
+from migrate.queries.open.partition import StoreDefinition
+from migrate.queries.queryable_stores import StoreType
+from migrate.queries.views.composite import ValueAndTimestamp
+from migrate.queries.views.view_types import QueryableStoreTypes
+from migrate.queries.views.windowed_views import MAX_TIME
 from migrate.serve.http_messages import Problem
 
 Json = dict[str, object]

@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from migrate.errors import RefusedError, StoreNotReadyError
-from migrate.queries.definition import StoreDefinition
-from migrate.queries.routing.hosts import HostInfo
-from migrate.queries.routing.metadata import KeyQueryMetadata, Router
-from migrate.queries.stores import QueryableStores
+from migrate.queries.key_routing import HostInfo, KeyQueryMetadata, Router
+from migrate.queries.open.partition import StoreDefinition
+from migrate.queries.queryable_stores import QueryableStores
 from migrate.serve.admission import LargeReads, Memory
 from migrate.serve.forwarding import FORWARDED, PARTITIONS, Forwarder
 from migrate.serve.http_messages import Header, Limits, Metrics, Problem, Request

@@ -16,14 +16,13 @@ from typing import Any, TypeVar
 
 from formats import Format
 from migrate.errors import StateStoreMigratedError, StoreClosedError, StoreNotReadyError
-from migrate.queries.definition import StoreDefinition
-from migrate.queries.open.partition import Entries, Opened, Partition
+from migrate.queries.open.partition import Entries, Opened, Partition, StoreDefinition
 from migrate.queries.open.pinned import PinnedPartition
-from migrate.queries.stores import QueryableStores
+from migrate.queries.queryable_stores import QueryableStores
 from migrate.serve.admission import LargeReads
 from migrate.serve.http_messages import Problem
 from migrate.serve.record_json import type_of
-from migrate.stores.records import BatchSource
+from migrate.stores.state_store import BatchSource
 
 T = TypeVar("T")
 

@@ -20,10 +20,9 @@ from migrate.errors import (
     UnknownStateStoreError,
     system_errors_explained,
 )
-from migrate.queries.routing.hosts import HostInfo
-from migrate.queries.routing.metadata import Router
-from migrate.queries.side_by_side.stores import SideBySideStores
-from migrate.queries.stores import QueryableStores
+from migrate.queries.key_routing import HostInfo, Router
+from migrate.queries.queryable_stores import QueryableStores
+from migrate.queries.side_by_side import SideBySideStores
 from migrate.serve.http_messages import Limits
 
 if TYPE_CHECKING:

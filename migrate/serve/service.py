@@ -13,9 +13,9 @@ from starlette.routing import Router as Routes
 from starlette.types import ASGIApp
 
 from migrate.queries.json_values import json_bytes
-from migrate.queries.routing.metadata import Router
-from migrate.queries.side_by_side.stores import SideBySideStores
-from migrate.queries.stores import QueryableStores
+from migrate.queries.key_routing import Router
+from migrate.queries.queryable_stores import QueryableStores
+from migrate.queries.side_by_side import SideBySideStores
 from migrate.serve.http_messages import (
     PIECE,
     Answer,

@@ -20,7 +20,7 @@ from prometheus_client import (
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.parser import text_string_to_metric_families
 
-from migrate.batch.ledger.intervals import totals_of
+from migrate.batch.ledger.receipts_in_force import totals_of
 from migrate.errors import ExitCode, MigrationError, SpecError
 from migrate.model.comparison import Verification
 from migrate.model.events import Event, Listener

@@ -56,7 +56,7 @@ def _serdes(spec: Spec, part: Literal["key", "value"]) -> PayloadSerdes | None:
     section = spec.conversion.key if part == "key" else spec.conversion.value
     if section is None:
         return None
-    from migrate.spec.pinned_responses import load_responses
+    from migrate.spec.schema_registry import load_responses
     from migrate.spec.serdes import load_serdes
 
     return load_serdes(section, part, spec.resolve, load_responses(spec.home))

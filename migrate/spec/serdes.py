@@ -31,14 +31,12 @@ from formats.serdes.conversions import (
 from formats.serdes.json_text import JsonSerde
 from formats.serdes.list_serde import ListSerde
 from formats.serdes.numeric import NUMBERS, NumberSerde
-from formats.serdes.text import StringSerde
-from formats.serdes.uuid_text import UuidSerde
+from formats.serdes.text import StringSerde, UuidSerde
 from migrate.errors import RefusedError, RegistryError, SpecError
-from migrate.model.units import listed
+from migrate.model.display import listed
 from migrate.spec.allowed import KEY_CHANGE, allowing
 from migrate.spec.mistakes import spec_error
-from migrate.spec.pinned_responses import PinnedResponses
-from migrate.spec.schema_registry import RegisteredSchema, SchemaRegistry
+from migrate.spec.schema_registry import PinnedResponses, RegisteredSchema, SchemaRegistry
 from migrate.spec.serde_section import NewSerdeSection, OldSerdeSection, SerdeChangeSection
 
 if TYPE_CHECKING:

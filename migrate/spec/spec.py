@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tomllib
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -40,10 +41,20 @@ from migrate.spec.mistakes import (
 from migrate.spec.serde_section import SerdeChangeSection
 
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|m|h|d)\s*")
+
+
 _SIZE = re.compile(r"\s*\d*\.?\d+\s*[A-Za-z]*\s*")
+
+
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
 _NO_SEGMENTS = "only windowed and session stores, by name, have segments by time"
+
+
 _NOT_SEGMENTED = {
     "versioned": "a versioned store's history stays in the segments that hold it: the application alone sets how long "
     "it is kept, and the time that a segment covers cannot be changed yet"
@@ -86,6 +97,8 @@ def _kind_of_names(names: object) -> str:
 _Names = Annotated[
     Annotated[tuple[str, ...], Tag("list")] | Annotated[dict[str, str], Tag("table")], Discriminator(_kind_of_names)
 ]
+
+
 Milliseconds = Annotated[int, Field(gt=0, lt=1 << 53)]
 
 
@@ -380,3 +393,33 @@ class Spec(_Section):
                     hint="rename that directory",
                 ) from error
         return self
+
+
+def load_spec(path: str | Path) -> Spec:
+    """Read and validate a spec file: TOML in UTF-8, with the keys in docs/operations.md.
+
+    Args:
+        path: the file; relative paths in it are relative to its folder.
+
+    Raises:
+        SpecError: the file cannot be read, or has mistakes: each is named, with the nearest known key.
+    """
+    file = Path(path)
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        hint = "name its TOML file: `stateferry init` writes one" if file.is_dir() else "check the path"
+        raise SpecError(f"cannot read the spec {file}: {error.strerror}", hint=hint) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SpecError(f"{file} is not valid TOML: {error}", hint="fix it there; a spec is text in UTF-8") from error
+    return parse_spec(content, base_dir=file.resolve().parent, where=str(file))
+
+
+def parse_spec(content: dict[str, Any], *, base_dir: Path, where: str = "the spec") -> Spec:
+    """The spec of parsed TOML. Raises SpecError."""
+    if "base_dir" in content:
+        raise SpecError(f"{where}: unknown key 'base_dir'", hint="remove it: paths are relative to the spec file")
+    try:
+        return Spec.model_validate({**content, "base_dir": base_dir})
+    except ValidationError as error:
+        raise spec_error(error, Spec, where=where, hint="fix them and run the command again") from error

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import compress
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -91,3 +95,37 @@ def _lengths(column: list[bytes]) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint
         return np.frombuffer(bytes(map(len, column)), dtype=np.uint8)  # 24 ns each, np.fromiter 32
     except ValueError:  # one is longer than 255
         return np.fromiter(map(len, column), dtype=np.uint32, count=len(column))
+
+
+RecordHeaders = list[tuple[str, bytes | None]]
+
+
+@dataclass(slots=True)
+class ChangelogBatch:
+    """Records of one topic partition: `values[i]` and `timestamps[i]` belong to `keys[i]`."""
+
+    keys: list[bytes]
+    values: Sequence[bytes | None]
+    """None: a tombstone."""
+    timestamps: Sequence[int]
+    """Milliseconds since the epoch; -1: unknown."""
+    headers: Sequence[RecordHeaders] | None = None
+    """None: no record has any."""
+    offsets: Sequence[int] | None = None
+    """None: they were not read from a topic."""
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def where(self, mask: Sequence[bool]) -> ChangelogBatch:
+        """The records for which it is True."""
+        return self._of(lambda column: list(compress(column, mask)))
+
+    def part(self, start: int, end: int) -> ChangelogBatch:
+        """The records from one place up to another."""
+        return self if (start, end) == (0, len(self)) else self._of(lambda column: list(column[start:end]))
+
+    def _of(self, some: Callable[[Sequence[Any]], list[Any]]) -> ChangelogBatch:
+        headers = None if self.headers is None else some(self.headers)
+        offsets = None if self.offsets is None else some(self.offsets)
+        return ChangelogBatch(some(self.keys), some(self.values), some(self.timestamps), headers, offsets)

@@ -19,7 +19,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from migrate.errors import RefusedError
-from migrate.model.units import plural
+from migrate.model.display import plural
 from migrate.model.values import Stored
 from migrate.stores.files import fsync_directory, make_directories, write_durably
 from migrate.stores.lock import check_unlocked

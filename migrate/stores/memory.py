@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from migrate.errors import StoreClosedError
-from migrate.stores.lifecycle import Listener, State
-from migrate.stores.state_store import Change, OrderedStore
+from migrate.stores.state_store import Change, Listener, OrderedStore, State
 
 
 class MemoryStore(OrderedStore):

@@ -7,10 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from migrate.errors import RefusedError
-from migrate.stores.lifecycle import Listener, State
-from migrate.stores.records import BatchSource
 from migrate.stores.rocksdb.live import Family, LiveDatabase
-from migrate.stores.state_store import Change, OrderedStore
+from migrate.stores.state_store import BatchSource, Change, Listener, OrderedStore, State
 
 
 class RocksStore(OrderedStore):

@@ -10,8 +10,9 @@ import logging
 import threading
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import NoReturn, Protocol, Self
 from weakref import WeakSet
@@ -19,6 +20,7 @@ from weakref import WeakSet
 from migrate.errors import (
     ConversionError,
     CorruptionError,
+    IllegalTransitionError,
     MigrationError,
     StoreClosedError,
     StoreCorruptedError,
@@ -26,10 +28,9 @@ from migrate.errors import (
     StoreNotReadyError,
 )
 from migrate.library_messages import is_damage, is_not_bytes, is_storage_error
-from migrate.stores.lifecycle import FAILED, Lifecycle, Listener, State
-from migrate.stores.records import BatchSource, Cursor, Records
 
 _LOG = logging.getLogger(__name__)
+
 
 Change = tuple[bytes, bytes | None]
 """A key and its new value; None: delete it."""
@@ -282,3 +283,164 @@ def after_prefix(prefix: bytes) -> bytes | None:
     """The first key after all keys that start with `prefix`; None: there is none."""
     head = prefix.rstrip(b"\xff")
     return head[:-1] + bytes([head[-1] + 1]) if head else None
+
+
+class State(StrEnum):
+    """The states of a store."""
+
+    CREATED = "CREATED"
+    RUNNING = "RUNNING"
+    PENDING_SHUTDOWN = "PENDING_SHUTDOWN"
+    NOT_RUNNING = "NOT_RUNNING"
+    PENDING_ERROR = "PENDING_ERROR"
+    ERROR = "ERROR"
+
+
+_NEXT = {
+    State.CREATED: {State.RUNNING, State.PENDING_SHUTDOWN, State.PENDING_ERROR},
+    State.RUNNING: {State.PENDING_SHUTDOWN, State.PENDING_ERROR},
+    State.PENDING_SHUTDOWN: {State.NOT_RUNNING, State.PENDING_ERROR},
+    State.PENDING_ERROR: {State.ERROR},
+    State.NOT_RUNNING: set(),
+    State.ERROR: set(),
+}
+
+
+FAILED = (State.PENDING_ERROR, State.ERROR)
+
+
+Listener = Callable[[State, State], None]
+"""Called with the previous and the new state, in the thread that made the transition."""
+
+
+class Lifecycle:
+    """The state of one store, and the listeners to its transitions."""
+
+    def __init__(self, what: str, listener: Listener | None = None) -> None:
+        self._what = what
+        self._lock = threading.Lock()
+        self._listeners = [] if listener is None else [listener]
+        self.state = State.CREATED
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` at every transition from now on."""
+        self._listeners.append(listener)
+
+    def move_to(self, state: State) -> None:
+        """Change the state. Raises IllegalTransitionError, and keeps it, where the new one cannot follow."""
+        with self._lock:
+            before = self.state
+            if state not in _NEXT[before]:
+                raise IllegalTransitionError(f"{self._what} is {before}: it cannot become {state}")
+            self.state = state
+        for listener in self._listeners:
+            try:
+                listener(before, state)
+            except Exception:
+                _LOG.exception("a listener of %s failed at %s -> %s", self._what, before, state)
+
+
+Record = tuple[bytes, bytes]
+
+
+_FIRST_PULL = 16
+
+
+_LAST_PULL = 256
+"""A short scan should not read hundreds of records; a long one should not need many pulls."""
+
+
+class BatchSource(Protocol):
+    """The source of a scan's records."""
+
+    def pull(self, limit: int) -> list[Record]:
+        """The next records, at most `limit`; empty at the end. Raises CorruptionError where the scan ended early."""
+        ...
+
+    def close(self) -> None:
+        """Release the resources of the storage."""
+        ...
+
+
+class Cursor:
+    """One pass over a source. It has no reference to its generator, so that only the caller keeps the storage open."""
+
+    def __init__(self, source: BatchSource, where: str, on_error: Callable[[Exception], NoReturn]) -> None:
+        self._source: BatchSource | None = source
+        self._where = where
+        self._on_error = on_error
+        self._is_closed = False
+        self._failure: Exception | None = None
+        self._buffer: list[Record] = []
+
+    def walk(self) -> Generator[Record]:
+        """The records, as a generator."""
+        limit = _FIRST_PULL
+        while (source := self._source) is not None:
+            try:
+                records = source.pull(limit)
+            except Exception as error:
+                self._release()
+                self._fail(error)
+            self.check()
+            if not records:
+                self._release()
+                return
+            self._buffer = records
+            del records, source  # a local reference would keep a closed iterator alive
+            yield from self._buffer
+            limit = min(_LAST_PULL, 4 * limit)
+        self.check()
+
+    def close(self) -> None:
+        """Release the resources of the storage."""
+        self._is_closed = True
+        self._release()
+        self._buffer.clear()  # ends the loop over it, after which the generator checks whether it was closed
+
+    def check(self) -> None:
+        """Raises StoreClosedError, or the error that ended the pass."""
+        if self._is_closed:
+            raise StoreClosedError(f"the iterator over {self._where} is closed", hint="start a new one")
+        if self._failure is not None:
+            raise self._failure
+
+    def _fail(self, error: Exception) -> NoReturn:
+        try:
+            self._on_error(error)
+        except Exception as failure:
+            self._failure = failure
+            raise
+
+    def _release(self) -> None:
+        source, self._source = self._source, None
+        if source is not None:
+            source.close()
+
+
+class Records(Iterator[Record]):
+    """(key, value) in order, as the store was when the iterator was created. A context manager."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self._cursor = cursor
+        self._walk = cursor.walk()
+
+    def __iter__(self) -> Iterator[Record]:
+        """The generator itself: a loop over it makes no call of ours per record. Raises StoreClosedError."""
+        self._cursor.check()
+        return self._walk
+
+    def __next__(self) -> Record:
+        """The next record. Raises StoreClosedError once it or its store is closed; after a failure, its error again."""
+        self._cursor.check()
+        return next(self._walk)
+
+    def __enter__(self) -> Records:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the resources of the storage."""
+        self._cursor.close()

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from formats import get_format
-from migrate.model.units import plural
+from migrate.model.display import plural
 from migrate.stores.regular_files import Folder
 from migrate.survey.databases import formats_of, hint, likeness_of
 from migrate.survey.inspect_report import (

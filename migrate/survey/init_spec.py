@@ -13,16 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from formats import Conversion, Format, conversion_problem, get_format
-from migrate.batch.preflight.conversion import check_possible
-from migrate.batch.preflight.places import check_target
+from migrate.batch.preflight.conversion_checks import check_possible
+from migrate.batch.preflight.directories import check_target
 from migrate.batch.source.source import Source, find_source
 from migrate.errors import RefusedError, SpecError, StoreLockedError, system_errors_explained
+from migrate.model.display import plural
 from migrate.model.store_partition import StorePartition
-from migrate.model.units import plural
 from migrate.model.values import Report
 from migrate.spec.allowed import must_be_allowed
-from migrate.spec.loading import parse_spec
-from migrate.spec.spec import Spec
+from migrate.spec.spec import Spec, parse_spec
 from migrate.stores.rocksdb.layout import is_rocksdb
 from migrate.stores.rocksdb.unreadable import check_no_backup
 from migrate.survey.applications import Application, application_around, databases_of

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from formats import Conversion
 from migrate.batch.source.source import is_another_system
-from migrate.model.units import plural
+from migrate.model.display import plural
 from migrate.spec.allowed import LOST_FIELDS, MEANINGS, must_be_allowed
 from migrate.spec.spec import Spec
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from formats import Format
 from formats.unsupported import UnsupportedKind
 from migrate.errors import RefusedError
+from migrate.model.display import plural
 from migrate.model.store_partition import ChangelogOffsets, Line, Segment, StorePartition
-from migrate.model.units import plural
 from migrate.stores.regular_files import Folder
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from migrate import Spec, abandon, cutover, finalize, plan, report, rollback, run, status, verify
-from migrate.engine.digest import RecordDigest
+from migrate.engine.portable import RecordDigest
 from migrate.errors import CorruptionError, ExitCode, MigrationError, RefusedError
 from migrate.model.events import Event
 from migrate.stores.rocksdb.database import open_read_only

@@ -12,8 +12,7 @@ from typing import Any
 
 from migrate.errors import ExitCode
 from migrate.show.text.progress import progress
-from migrate.spec.loading import load_spec
-from migrate.spec.spec import Spec
+from migrate.spec.spec import Spec, load_spec
 from tests.shared.commands import Commands, Outcome
 from tests.support import (
     KEY_VALUE,

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from migrate.errors import ExitCode
-from migrate.kafka import client as kafka_client
+from migrate.kafka import cluster as kafka_client
 from migrate.kafka.cluster import Cluster
 from tests.bad_input.support import Migration, at_event
 from tests.batch.changelog.support import NOW, App

@@ -9,7 +9,7 @@ import pytest
 from migrate.batch.identity import spec_identity, stable_json
 from migrate.errors import ExitCode
 from migrate.spec.conversion import conversion_ref
-from migrate.spec.loading import load_spec
+from migrate.spec.spec import load_spec
 from tests.bad_input.support import STORE, TASKS, Migration, expected_orders
 from tests.support import TIMESTAMPED, UNKNOWN_TIMESTAMP, make_families, numbered, read_families
 

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from formats import FORMATS
-from migrate.cli import migration
+from migrate.cli import run_commands as migration
 from migrate.cli.main import main
 from tests.shared.commands import stateferry
 

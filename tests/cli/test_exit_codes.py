@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from migrate.cli.errors import exit_code_of
+from migrate.cli.command import exit_code_of
 from migrate.errors import ExitCode, InterruptedMigrationError, MigrationError
 from migrate.show.output import Output
 

@@ -14,7 +14,7 @@ import pytest
 
 from migrate import load_spec
 from migrate.errors import StoreNotReadyError
-from migrate.queries.side_by_side.stores import SideBySideStores
+from migrate.queries.side_by_side import SideBySideStores
 from tests.shared.commands import CommandServer, Outcome
 from tests.shared.windowed import MINUTE, make_segments, session_key, session_time, window_key
 from tests.support import make_store, open_store

@@ -132,7 +132,7 @@ def test_a_usage_error_is_reported_like_any_other_error(arguments: list[str], me
 
 
 def test_a_bug_has_its_trace_in_the_document(spec: Path) -> None:
-    broken = "import migrate.batch.status.current as module; module.status = lambda spec: 1 / 0\n"
+    broken = "import migrate.batch.status.status as module; module.status = lambda spec: 1 / 0\n"
     code = f"{broken}from migrate.cli import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code, "status", str(spec), "--json"], capture_output=True, text=True, check=False

@@ -56,7 +56,7 @@ def test_closed_standard_streams_change_nothing_but_what_is_printed(closed: str,
 
 
 def test_a_closed_stream_is_none_of_the_files_that_are_opened_later(tmp_path: Path) -> None:
-    code = "import os, sys; from migrate.show.streams import prepare_streams; prepare_streams(); "
+    code = "import os, sys; from migrate.show.output import prepare_streams; prepare_streams(); "
     code += "print(os.path.samefile(os.devnull, '/dev/fd/1'), os.open('/', 0) > 2, file=open(sys.argv[1], 'w'))"
     command = ["bash", "-c", f'exec {sys.executable} -c "{code}" {tmp_path / "out"} <&- >&- 2>&-']
     subprocess.run(command, check=True, timeout=60)

@@ -14,7 +14,7 @@ import pytest
 
 from migrate.batch.ledger.table import read_ledger
 from migrate.model.ledger_row import Step
-from migrate.spec.loading import load_spec
+from migrate.spec.spec import load_spec
 from tests.support import make_store, numbered, read_family
 
 RECORDS = numbered(1500)
@@ -130,7 +130,7 @@ def test_a_killed_cut_over_command_is_not_stopped_half_way_by_a_signal(tmp_path:
     script = (
         "import os, signal\n"
         "from migrate.batch.stop import Stop\n"
-        "from migrate.cli.signals import stopping_on_signals\n"
+        "from migrate.cli.command import stopping_on_signals\n"
         "with stopping_on_signals(Stop(), patience=None):\n"
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
         "    print('went on')\n"

@@ -14,7 +14,7 @@ import pytest
 from formats import StateRecord
 from migrate import RefusedError, Spec, plan, run
 from migrate.show.output import Output
-from migrate.show.text.plan import show_plan
+from migrate.show.text.plan_text import show_plan
 from tests.support import RAW, make_spec, make_store, read_family
 
 OLD = [

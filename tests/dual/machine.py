@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from migrate import ConversionError, RefusedError, StoreClosedError
-from migrate.stores.records import Records
+from migrate.stores.state_store import Records
 from tests.dual.crash import copy_as_it_stands
 from tests.dual.model import Model, Scan
 from tests.dual.pairings import BAD, PAIRINGS, Bad, Ground, Pairing

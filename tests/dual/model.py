@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from migrate import ConversionError
-from migrate.stores.records import Records
+from migrate.stores.state_store import Records
 from tests.dual.pairings import BAD, Bad
 
 

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from migrate import DualReadStore
-from migrate.dual.metrics import StoreMetrics, write_metrics
+from migrate.dual.store_metrics import StoreMetrics, write_metrics
 from tests.support import KEY_VALUE, TIMESTAMPED, make_store, numbered
 
 

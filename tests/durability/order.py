@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from migrate.batch.chunk.rewrite import chunk_directory
+from migrate.batch.chunk.rewrite_chunk import chunk_directory
 from migrate.batch.home import LOCK, MARKER
 from migrate.model.journal import Exchange, Journal
 from migrate.model.ledger_row import Row, Step, as_rows

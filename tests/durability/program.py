@@ -13,7 +13,7 @@ from pathlib import Path
 
 import migrate
 from migrate.model.events import Event
-from migrate.spec.loading import load_spec
+from migrate.spec.spec import load_spec
 
 
 def disable(dotted: str) -> None:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from migrate.batch.ledger.standing import read_standing
-from migrate.spec.loading import load_spec
-from migrate.spec.spec import Spec
+from migrate.spec.spec import Spec, load_spec
 from tests.durability.disk import Disk
 from tests.durability.trace import Call, Op, record
 from tests.support import copy_fixture, read_delta, read_families, tree_state

@@ -15,13 +15,13 @@ import pytest
 import migrate
 from migrate import load_spec
 from migrate.batch.ledger.dead_letters import write_dead_letters
-from migrate.batch.ledger.parquet import write_rows
-from migrate.batch.ledger.shared_commits import SharedCommits
+from migrate.batch.ledger.delta_log import write_rows
+from migrate.batch.ledger.table import SharedCommits
 from migrate.batch.run import run_with
 from migrate.batch.source.snapshot import take_snapshot
 from migrate.batch.steps.publish import rename_into_place
-from migrate.batch.switch.places import sync_names
-from migrate.engine.reject_file import KeepRejects
+from migrate.batch.switch.store_locations import sync_names
+from migrate.engine.rejects import KeepRejects
 from migrate.model.ledger_row import Step
 from migrate.stores.files import write_durably
 from tests.durability.disk import KILL, POWER_CUTS, Disk

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from formats import FORMATS, EntryError, Format, Headers, get_format
 from formats.changelog import ChangelogRecord
-from migrate.engine.changelog import from_changelog, keyed_by_time, keyed_plainly, to_changelog
-from migrate.stores.batch import Batch
-from migrate.stores.changelog_batch import ChangelogBatch
+from migrate.engine.changelog_codec import from_changelog, keyed_by_time, keyed_plainly, to_changelog
+from migrate.stores.batch import Batch, ChangelogBatch
 from tests.formats.entries import HEADERS, INT64, KEYS, TIMES, VALUES, Entry, entries, records
 from tests.support import KEY_VALUE, TIMESTAMPED
 

@@ -27,11 +27,11 @@ from formats.program import (
     run_operations,
 )
 from formats.serdes.avro_serde import AvroSerde
-from formats.serdes.compiling import compile_serdes
+from formats.serdes.conversions import compile_serdes
 from migrate.engine.bail_out import BailOutError
 from migrate.engine.columns import MIN_ROWS, compile_program
-from migrate.engine.digest import RecordDigest
 from migrate.engine.generated import compile_pairs
+from migrate.engine.portable import RecordDigest
 from migrate.stores.batch import Batch
 from tests.formats.serdes.schemas import NEW, OLD
 

@@ -8,7 +8,7 @@ import pytest
 
 from formats import Conversion, get_format
 from formats.serdes.numeric import NumberSerde
-from migrate.engine.converter import Converter
+from migrate.engine.portable import Converter
 from migrate.engine.rejects import RejectsByReason
 from migrate.stores.batch import Batch
 from tests.support import KEY_VALUE

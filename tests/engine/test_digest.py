@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from migrate.engine.digest import RecordDigest
+from migrate.engine.portable import RecordDigest
 from migrate.stores.batch import Batch
 from tests.support import digest_by_hand
 

@@ -9,8 +9,7 @@ import pytest
 
 from migrate.batch.home import DEAD_LETTERS
 from migrate.batch.ledger.dead_letters import write_dead_letters
-from migrate.engine.reject_file import REJECT_SCHEMA, KeepRejects
-from migrate.engine.rejects import CountRejects, FailOnReject
+from migrate.engine.rejects import REJECT_SCHEMA, CountRejects, FailOnReject, KeepRejects
 from migrate.errors import ExitCode, RejectedError
 from migrate.model.receipt import Receipt
 from tests.shared.builders import receipt

@@ -5,7 +5,7 @@ from __future__ import annotations
 from migrate.kafka.connection import Connection
 from migrate.kafka.reader import read
 from migrate.kafka.writer import Writer
-from migrate.stores.changelog_batch import ChangelogBatch
+from migrate.stores.batch import ChangelogBatch
 
 NOW = 1_700_000_000_000
 

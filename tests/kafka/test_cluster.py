@@ -148,7 +148,7 @@ def test_a_coordinator_that_is_not_ready_is_asked_again(
     admin = SimpleNamespace(list_consumer_group_offsets=refuse_once, poll=cluster._admin.poll)
     monkeypatch.setattr(cluster, "_admin", admin)
     assert cluster.committed(topic) == {(topic, 0): Committed(3)}
-    monkeypatch.setattr("migrate.kafka.client.REQUEST_SECONDS", -1.0)
+    monkeypatch.setattr("migrate.kafka.cluster.REQUEST_SECONDS", -1.0)
     refusals.append(code)
     with pytest.raises(BrokerError, match=f"ask for the offsets of group {topic}"):
         cluster.committed(topic)

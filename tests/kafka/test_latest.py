@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from migrate.kafka.latest import Latest
 from migrate.model.key_range import KeyRange
-from migrate.stores.changelog_batch import ChangelogBatch, RecordHeaders
+from migrate.stores.batch import ChangelogBatch, RecordHeaders
 from migrate.stores.files import temporary_folder
 
 Record = tuple[bytes | None, int, RecordHeaders]

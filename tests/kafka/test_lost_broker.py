@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from migrate.errors import BrokerError, ChangelogFailedError
-from migrate.kafka import client as asking
+from migrate.kafka import cluster as asking
 from migrate.kafka.claims import Claim, change_claims, read_claims
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection

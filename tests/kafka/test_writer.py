@@ -16,7 +16,7 @@ from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
 from migrate.kafka.reader import read
 from migrate.kafka.writer import Writer
-from migrate.stores.changelog_batch import ChangelogBatch
+from migrate.stores.batch import ChangelogBatch
 from tests.kafka.records import NOW, keys, records, write
 
 

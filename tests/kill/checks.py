@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from migrate import load_spec, status
-from migrate.batch.ledger.revisions import recorded_revisions
+from migrate.batch.ledger.receipts_in_force import recorded_revisions
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import read_ledger
 from migrate.model.key_range import KeyRange

@@ -97,10 +97,10 @@ def _append(file: str, line: str, *, durably: bool) -> None:
 
 def perform(order: Order) -> int:
     """The exit code of the command, where it lives to see it. Imports only here: its caller may want to fork first."""
-    from migrate.batch.ledger import shared_commits
-    from migrate.batch.steps import verify_ranges
+    from migrate.batch.ledger import table as shared_commits
+    from migrate.batch.steps import comparisons as verify_ranges
     from migrate.errors import MigrationError
-    from migrate.spec.loading import load_spec
+    from migrate.spec.spec import load_spec
 
     verify_ranges.SECONDS_BETWEEN_COMMITS = 0.0  # a small store's verification is over before it would commit ranges
     if order.at != "chunk.finished":  # a kill there finds the chunks that ended before it waiting for their commit

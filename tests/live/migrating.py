@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from migrate import RunReport, Spec, run
-from migrate.spec.loading import parse_spec
+from migrate.spec.spec import parse_spec
 from tests.live.kafka_streams import kinds
 from tests.live.kafka_streams.events import Event, Row, random_events, read_expected, touching_events, write_expected
 from tests.live.kafka_streams.kinds import KINDS, RETENTION_MS, versions_of

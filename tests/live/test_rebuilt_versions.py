@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from formats import get_format
-from migrate.engine.changelog import keyed_by_time, keyed_plainly, to_changelog
-from migrate.stores.batch import Batch
-from migrate.stores.changelog_batch import ChangelogBatch
+from migrate.engine.changelog_codec import keyed_by_time, keyed_plainly, to_changelog
+from migrate.stores.batch import Batch, ChangelogBatch
 from tests.live.kafka_streams.events import Event, random_events
 from tests.live.kafka_streams.kinds import RETENTION_MS, VERSIONED
 from tests.live.kafka_streams.make_vectors import stored_by

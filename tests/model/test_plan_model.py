@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from migrate.batch.ledger.stored_plan import load_plan, store_plan
+from migrate.batch.home import load_plan, store_plan
 from migrate.errors import RefusedError
 from migrate.model.receipt import Receipt
 from tests.shared.builders import chunk, plan, receipt, written

@@ -6,10 +6,9 @@ import json
 
 import pytest
 
-from migrate.model.preview import Shown, shown
-from migrate.model.units import duration, moment, plural, rate, share, size, visible
-from migrate.show.foreign_text import visible_json, visible_message
+from migrate.model.display import Shown, duration, moment, plural, rate, share, shown, size, visible
 from migrate.show.page.rendering import marked_dump, plain_dump
+from migrate.show.plain import visible_json, visible_message
 
 
 @pytest.mark.parametrize(

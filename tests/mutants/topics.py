@@ -161,7 +161,7 @@ TOPICS: tuple[Mutant, ...] = (
         name="rebuilt-and-gone-on-since",
         claim="I6",
         definition="_check_changelogs",
-        old="            _check_old(cluster, mine, each.changelog, each.tail.end, _START_OVER)\n",
+        old="            _check_old(cluster, mine, each.changelog, each.tail.end, _ABANDON)\n",
         new="",
         tests=("test_a_changelog_that_went_on_since_is_refused",),
     ),

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from formats import Format
 from migrate.errors import StateStoreMigratedError, StoreNotReadyError
-from migrate.queries.definition import StoreDefinition
-from migrate.queries.open.partition import Partition
-from migrate.queries.stores import QueryableStores
+from migrate.queries.open.partition import Partition, StoreDefinition
+from migrate.queries.queryable_stores import QueryableStores
 from tests.support import KEY_VALUE, make_store
 
 THREADS = 8

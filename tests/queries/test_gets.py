@@ -9,9 +9,9 @@ import pytest
 from formats import EntryError
 from formats.serdes.text import StringSerde
 from migrate.errors import StateStoreMigratedError
-from migrate.queries.definition import StoreDefinition
-from migrate.queries.stores import QueryableStores
-from migrate.queries.views.types import QueryableStoreTypes
+from migrate.queries.open.partition import StoreDefinition
+from migrate.queries.queryable_stores import QueryableStores
+from migrate.queries.views.view_types import QueryableStoreTypes
 from migrate.stores.exchange import exchange
 from tests.support import KEY_VALUE, make_store
 

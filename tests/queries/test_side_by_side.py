@@ -11,8 +11,8 @@ import pytest
 from formats import Window
 from migrate import Spec, cutover, finalize, rollback, run
 from migrate.errors import SpecError, StoreNotReadyError, UnknownStateStoreError
-from migrate.queries.side_by_side.report import SideBySide
-from migrate.queries.side_by_side.stores import SideBySideStores
+from migrate.queries.get_report import SideBySide
+from migrate.queries.side_by_side import SideBySideStores
 from tests.queries.open.test_migration import KilledError, kill_at
 from tests.shared.totals import totals_spec
 from tests.support import UNKNOWN_TIMESTAMP, open_store
@@ -67,7 +67,7 @@ def test_a_store_that_is_missing_in_the_middle_of_a_switch_is_waited_for(
     spec: Spec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As between the two renames of a file system that cannot exchange directories."""
-    monkeypatch.setattr("migrate.queries.side_by_side.stores._MOVING_SECONDS", 0.3)
+    monkeypatch.setattr("migrate.queries.side_by_side._MOVING_SECONDS", 0.3)
     run(spec)
     with pytest.raises(KilledError):
         cutover(spec, on_event=kill_at("cutover.positioned", 1))

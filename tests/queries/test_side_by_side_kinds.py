@@ -16,13 +16,12 @@ from formats import StateRecord, Window
 from formats.avro.binary import encode_long
 from migrate import Spec, cutover, run
 from migrate.errors import RefusedError, SpecError, UnknownStateStoreError
+from migrate.queries.get_report import GetReport, SideBySide, differences
 from migrate.queries.json_values import json_bytes
-from migrate.queries.side_by_side.record import differences
-from migrate.queries.side_by_side.report import GetReport, SideBySide
-from migrate.queries.side_by_side.stores import MOST_RECORDS, SideBySideStores
+from migrate.queries.side_by_side import MOST_RECORDS, SideBySideStores
 from migrate.show.output import Output
 from migrate.show.page.get_page import GetForm, get_page
-from migrate.show.text.get import show_get
+from migrate.show.text.get_text import show_get
 from tests.queries.open.test_migration import cut_over_renamed
 from tests.shared.windowed import MINUTE, make_segments, session_key, session_time, window_key, windowed_spec
 from tests.support import KEY_VALUE, TIMESTAMPED, make_families, make_spec, make_store, open_store, read_family
@@ -248,7 +247,7 @@ def test_a_key_that_is_in_none_of_several_partitions(tmp_path: Path) -> None:
 
 
 def test_partitions_without_the_key_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("migrate.queries.side_by_side.stores.MOST_RECORDS", 1)
+    monkeypatch.setattr("migrate.queries.side_by_side.MOST_RECORDS", 1)
     for number in range(3):
         make_store(tmp_path / f"app/0_{number}/rocksdb/orders", {b"k%d" % number: b"v"})
     spec = make_spec(

@@ -15,11 +15,10 @@ from typing import Any
 import httpx
 
 from formats.serdes.text import StringSerde
-from migrate.queries.definition import StoreDefinition
-from migrate.queries.routing.hosts import HostInfo
-from migrate.queries.routing.metadata import Router
-from migrate.queries.side_by_side.stores import SideBySideStores
-from migrate.queries.stores import QueryableStores
+from migrate.queries.key_routing import HostInfo, Router
+from migrate.queries.open.partition import StoreDefinition
+from migrate.queries.queryable_stores import QueryableStores
+from migrate.queries.side_by_side import SideBySideStores
 from migrate.serve.http_messages import Limits
 from migrate.serve.server import listening
 from tests.support import KEY_VALUE, TIMESTAMPED, make_families, make_store

@@ -17,8 +17,8 @@ import httpx
 import pytest
 
 from formats.serdes.text import StringSerde
-from migrate.queries.definition import StoreDefinition
-from migrate.queries.stores import QueryableStores
+from migrate.queries.open.partition import StoreDefinition
+from migrate.queries.queryable_stores import QueryableStores
 from migrate.serve.http_messages import Limits
 from tests.serve.processes import OF_ORDERS, PARTITIONS, free_addresses, make_host, partition_of, served
 from tests.serve.services import ORDERS, Asked, make_orders, orders_of, serving, text_definition

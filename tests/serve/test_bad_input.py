@@ -13,8 +13,8 @@ import pytest
 from formats.serde import BYTES
 from formats.serdes.numeric import NumberSerde
 from migrate.errors import RefusedError, SpecError
-from migrate.queries.definition import StoreDefinition
-from migrate.queries.stores import QueryableStores
+from migrate.queries.open.partition import StoreDefinition
+from migrate.queries.queryable_stores import QueryableStores
 from migrate.serve.http_messages import Limits
 from migrate.serve.server import listening
 from tests.serve.services import Asked, make_orders, orders_of, serving, text_definition

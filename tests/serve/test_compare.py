@@ -16,10 +16,10 @@ import httpx
 import pytest
 
 from migrate import Spec, cutover, finalize, rollback, run
-from migrate.model.units import visible
-from migrate.queries.side_by_side.report import GetReport
-from migrate.queries.side_by_side.stores import SideBySideStores
-from migrate.queries.stores import QueryableStores
+from migrate.model.display import visible
+from migrate.queries.get_report import GetReport
+from migrate.queries.queryable_stores import QueryableStores
+from migrate.queries.side_by_side import SideBySideStores
 from migrate.serve.http_messages import Limits
 from migrate.serve.openapi import openapi
 from tests.serve.services import Asked, make_orders, orders_of, serving

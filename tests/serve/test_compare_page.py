@@ -9,8 +9,8 @@ from urllib.parse import quote
 import pytest
 
 from migrate import cutover, run
-from migrate.queries.side_by_side.stores import SideBySideStores
-from migrate.queries.stores import QueryableStores
+from migrate.queries.queryable_stores import QueryableStores
+from migrate.queries.side_by_side import SideBySideStores
 from tests.serve.services import serving
 from tests.shared.totals import totals_spec
 from tests.show.page.chromium import Chromium, chromium

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from migrate.queries.routing.hosts import HostInfo, stated_hosts
-from migrate.queries.routing.metadata import KeyRouter
+from migrate.queries.key_routing import HostInfo, KeyRouter, stated_hosts
 from migrate.serve.http_messages import Limits
 from tests.serve.processes import make_host, partition_of
 from tests.serve.services import ORDERS, Asked, orders_of, serving

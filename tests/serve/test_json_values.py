@@ -19,8 +19,7 @@ from formats.serdes.boolean import BooleanSerde
 from formats.serdes.json_text import JsonSerde
 from formats.serdes.list_serde import ListSerde
 from formats.serdes.numeric import NumberSerde
-from formats.serdes.text import StringSerde
-from formats.serdes.uuid_text import UuidSerde
+from formats.serdes.text import StringSerde, UuidSerde
 from migrate.queries.json_values import as_json, json_bytes, key_of
 
 _SCHEMA = """{"type": "record", "name": "R", "fields": [

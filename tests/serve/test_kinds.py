@@ -13,8 +13,8 @@ from formats.avro.schema import AvroSchema
 from formats.serdes.avro_serde import AvroSerde
 from formats.serdes.json_text import JsonSerde
 from formats.serdes.numeric import NumberSerde
-from migrate.queries.definition import StoreDefinition
-from migrate.queries.stores import QueryableStores
+from migrate.queries.open.partition import StoreDefinition
+from migrate.queries.queryable_stores import QueryableStores
 from tests.serve.services import TEXT, Asked, serving
 from tests.shared.windowed import MINUTE, TIMESTAMPED, make_segments, session_key, session_time, window_key
 from tests.support import KEY_VALUE, copy_fixture, fixture_records, make_store

@@ -17,8 +17,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from migrate.queries.routing.hosts import HostInfo, StatedHosts, stated_hosts
-from migrate.queries.routing.metadata import KeyRouter
+from migrate.queries.key_routing import HostInfo, KeyRouter, StatedHosts, stated_hosts
 from tests.serve.processes import (
     COMMAND,
     OF_ORDERS,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from migrate.batch.chunk.reader import Inputs
-from migrate.batch.chunk.rewrite import RewriteTask, rewrite_chunk
+from migrate.batch.chunk.rewrite_chunk import RewriteTask, rewrite_chunk
+from migrate.engine.chunk_source import Inputs
 from migrate.model.key_range import KeyRange
 from migrate.model.plan import Chunk, DatabasePlan, FamilyMapping, Plan
 from migrate.model.receipt import Receipt, Scanned, Written

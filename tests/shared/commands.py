@@ -174,9 +174,9 @@ if __name__ == "__main__":
 
     warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns where a process with threads forks
     from migrate.batch.run import run  # noqa: F401
-    from migrate.batch.status.current import status  # noqa: F401
+    from migrate.batch.status.status import status  # noqa: F401
     from migrate.cli.main import main
     from migrate.show.text.progress import progress  # noqa: F401
-    from migrate.show.text.reports import show_run  # noqa: F401
+    from migrate.show.text.report_text import show_run  # noqa: F401
 
     _serve(main)

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from migrate.spec.loading import parse_spec
-from migrate.spec.spec import Spec
+from migrate.spec.spec import Spec, parse_spec
 from tests.support import Records, make_families, read_families
 
 MINUTE = 60_000

@@ -14,7 +14,7 @@ from migrate import Spec, plan
 from migrate.dry_run.dry_run_report import DryRunReport
 from migrate.show.output import Output
 from migrate.show.page.dry_run_page import dry_run_page
-from migrate.show.text.plan import show_plan
+from migrate.show.text.plan_text import show_plan
 from tests.support import KEY_VALUE, RAW, TIMESTAMPED, make_families, make_spec, make_store
 
 SAME = "a long description " * 40

@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 import migrate
-from migrate.batch.ledger.stored_plan import load_plan
+from migrate.batch.home import load_plan
 from migrate.batch.preflight.check import CheckReport
 from migrate.batch.preflight.doctor import doctor
 from migrate.dry_run.dry_run_report import DryRunReport
 from migrate.errors import MigrationError
 from migrate.model.reports import RunReport
-from migrate.spec.loading import load_spec
-from migrate.spec.spec import Spec
+from migrate.spec.spec import Spec, load_spec
 from tests.bad_input.support import Migration
 from tests.dry_run.support import nothing_changes
 from tests.situations.situation import DONE, REFUSED, USAGE, Situation

@@ -18,12 +18,12 @@ from unittest.mock import patch
 import click
 
 from migrate.batch.chunk.executor import in_process, spark
-from migrate.batch.ledger import shared_commits
+from migrate.batch.ledger import table as shared_commits
 from migrate.batch.run import run_with
-from migrate.cli.errors import exit_code_of
+from migrate.cli.command import exit_code_of
 from migrate.model.events import Event, Listener
 from migrate.show.output import Output
-from migrate.spec.loading import load_spec
+from migrate.spec.spec import load_spec
 
 _PATIENCE = 120
 

@@ -21,8 +21,7 @@ from formats.serdes.json_text import JsonSerde
 from formats.serdes.list_serde import ListSerde
 from formats.serdes.numeric import NUMBERS, NumberSerde
 from formats.serdes.registry import SERDE_NAMES
-from formats.serdes.text import StringSerde
-from formats.serdes.uuid_text import UuidSerde
+from formats.serdes.text import StringSerde, UuidSerde
 from migrate.errors import RegistryError, SpecError
 from migrate.spec.registry_http import TOKEN, USER_INFO
 from migrate.spec.serde_section import SerdeChangeSection

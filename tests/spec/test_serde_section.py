@@ -12,9 +12,8 @@ import pytest
 from migrate.batch.identity import spec_identity
 from migrate.errors import SpecError
 from migrate.spec.conversion import conversion_ref
-from migrate.spec.loading import parse_spec
 from migrate.spec.serde_section import SerdeChangeSection
-from migrate.spec.spec import Spec
+from migrate.spec.spec import Spec, parse_spec
 
 GUID = "89791762-2336-4186-9674-299b90a802e2"
 NEW = 'to = {serde = "avro", frame = "confluent", id = 7, schema = "v2.avsc"}'

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from migrate.errors import ExitCode, SpecError
-from migrate.spec.loading import load_spec, parse_spec
+from migrate.spec.spec import load_spec, parse_spec
 from tests.support import KEY_VALUE, TIMESTAMPED
 
 GOOD = """

@@ -23,7 +23,7 @@ from migrate import (
     run,
 )
 from migrate.errors import ExitCode, MigrationError, RefusedError
-from migrate.queries.side_by_side.stores import SideBySideStores
+from migrate.queries.side_by_side import SideBySideStores
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, Database
 from migrate.stores.rocksdb.live import open_live
 from tests.support import RAW, Tables, make_store, raw_spec, read_families

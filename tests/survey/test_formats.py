@@ -11,11 +11,10 @@ from formats import FORMATS, Conversion, conversion_problem, get_format
 from formats.kafka_streams.unsupported import UNSUPPORTED
 from formats.serdes.registry import SERDES
 from migrate import RefusedError, known_formats
-from migrate.batch.preflight.conversion import check_conversion
-from migrate.show.text.formats import groups_of
+from migrate.batch.preflight.conversion_checks import check_conversion
+from migrate.show.text.inspect_text import groups_of
 from migrate.spec.conversion import conversion_ref
-from migrate.spec.loading import parse_spec
-from migrate.spec.spec import Spec
+from migrate.spec.spec import Spec, parse_spec
 from migrate.survey.known_formats import ConversionReport
 from tests.shared.commands import CommandServer
 from tests.support import KEY_VALUE, RAW, TIMESTAMPED

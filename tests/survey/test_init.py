@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from migrate import DualReadStore, RefusedError, SpecError, init_spec, load_spec, plan, run
-from migrate.batch.preflight.places import check_target
+from migrate.batch.preflight.directories import check_target
 from migrate.batch.source.source import find_source
 from tests.shared.commands import CommandServer
 from tests.support import (

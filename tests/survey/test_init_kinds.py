@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from migrate import RefusedError, SpecError, load_spec, plan
-from migrate.spec.loading import parse_spec
+from migrate.spec.spec import parse_spec
 from migrate.survey.init_spec import InitReport, init_spec
 from tests.dry_run.segmented import FAMILY, HOUR, NOON, hours, make_segments, sessions
 from tests.support import make_families, make_store, numbered

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from migrate.spec.loading import parse_spec
+from migrate.spec.spec import parse_spec
 from migrate.survey.spec_template import SpecComments, spec_text, toml_string, toml_strings
 from tests.support import KEY_VALUE, TIMESTAMPED
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from formats import Conversion
-from migrate.batch.changelog.standing import ChangelogStanding, changelog_reports, contents_of
+from migrate.batch.ledger.changelog_standing import ChangelogStanding, changelog_reports, contents_of
 from migrate.batch.ledger.gates import NOTHING_ACCEPTED, Acceptance, concerns_of
 from migrate.batch.ledger.standing import Standing
+from migrate.model.display import plural
 from migrate.model.reports import Concern
-from migrate.model.units import plural
 from migrate.spec.allowed import UNVERIFIED, allowing
+from migrate.spec.changelog_way import changelog_note, stated_way
 from migrate.spec.spec import Spec
-from migrate.spec.ways import changelog_note, stated_way
 
 _READ_BACK = "stateferry verify SPEC reads them back, and so does stateferry run SPEC unless [run] verify is off"
 

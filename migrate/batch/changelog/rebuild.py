@@ -10,33 +10,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from migrate.batch.changelog.broker.claims import Fleet, fleet_of, place_of
-from migrate.batch.changelog.broker.connect import cluster_of
-from migrate.batch.changelog.broker.held import held_partitions
-from migrate.batch.changelog.broker.records import expired_before, has_records, settled
-from migrate.batch.changelog.broker.stopped import check_group, open_transaction
-from migrate.batch.changelog.standing import ChangelogStanding
+from migrate.batch.changelog.application_group import check_group, open_transaction
+from migrate.batch.changelog.broker_access import cluster_of, expired_before, has_records, settled
+from migrate.batch.changelog.compare_topics import check_equal
+from migrate.batch.changelog.held_topics import held_partitions
+from migrate.batch.changelog.host_claims import Fleet, fleet_of, place_of
 from migrate.batch.changelog.tails import tail_task
-from migrate.batch.changelog.verify import check_equal
-from migrate.batch.changelog.write import transactional_id
-from migrate.batch.changelog.writing import begin_writing, end_writing
+from migrate.batch.changelog.write_topics import begin_writing, end_writing, transactional_id
 from migrate.batch.chunk.executor import Executor, collected
-from migrate.batch.chunk.produce import ProduceTask
-from migrate.batch.chunk.reread import RereadTask
+from migrate.batch.chunk.reread_changelog import RereadTask
 from migrate.batch.chunk.tail import TailEntries
+from migrate.batch.chunk.write_changelog import ProduceTask
 from migrate.batch.context import Context
 from migrate.batch.home import CHANGELOG
+from migrate.batch.ledger.changelog_standing import ChangelogStanding
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.source.source import source_system
 from migrate.errors import RefusedError
 from migrate.kafka.claims import Claims
 from migrate.kafka.cluster import Cluster, Ends
-from migrate.model.changelog.compared import Reread
-from migrate.model.changelog.rebuilt import Rebuilt, with_rebuilt
-from migrate.model.changelog.taken import Tail
-from migrate.model.changelog.written import Changelog, Part, Produced, Topics
-from migrate.model.comparison import Totals
+from migrate.model.changelogs import Changelog, Part, Produced, Rebuilt, Tail, Topics, with_rebuilt
+from migrate.model.comparison import Reread, Totals
 from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import FamilyMapping, Plan
 from migrate.model.reports import Held

@@ -7,35 +7,31 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from migrate.batch.changelog.broker.connect import cluster_of
-from migrate.batch.changelog.broker.records import expired_before, settled
-from migrate.batch.changelog.overlay import kept_databases
-from migrate.batch.changelog.standing import ChangelogStanding
-from migrate.batch.changelog.verify import check_equal, record_comparisons, row_of
-from migrate.batch.changelog.ways import changelogs, reached
-from migrate.batch.changelog.write import transactional_id
-from migrate.batch.changelog.writing import begin_writing, end_writing
+from migrate.batch.changelog.broker_access import cluster_of, expired_before, settled
+from migrate.batch.changelog.compare_topics import check_equal, record_comparisons, row_of
+from migrate.batch.changelog.store_changelogs import changelogs, reached
+from migrate.batch.changelog.write_topics import begin_writing, end_writing, transactional_id
 from migrate.batch.chunk.executor import Executor, collected
-from migrate.batch.chunk.produce import ProduceTask
-from migrate.batch.chunk.reread import RereadTask
+from migrate.batch.chunk.reread_changelog import RereadTask
 from migrate.batch.chunk.tail import TailEntries, TailTask
+from migrate.batch.chunk.write_changelog import ProduceTask
 from migrate.batch.context import Context
 from migrate.batch.home import CHANGELOG
+from migrate.batch.ledger.changelog_standing import ChangelogStanding
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
+from migrate.batch.plan.new_stores import kept_databases
 from migrate.batch.plan.target_layout import retention_and_reach
 from migrate.batch.source.snapshot import snapshot_record
 from migrate.batch.source.source import source_system, target_system
 from migrate.errors import RefusedError
 from migrate.kafka.cluster import Cluster, Ends
-from migrate.model.changelog.compared import Reread
-from migrate.model.changelog.segments import Segments
-from migrate.model.changelog.taken import Tail
-from migrate.model.changelog.written import Changelog, Part, Produced, Topics
+from migrate.model.changelogs import Changelog, Part, Produced, Segments, Tail, Topics
+from migrate.model.comparison import Reread
 from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import FamilyMapping, Plan
 from migrate.spec.allowed import LOST_TOMBSTONES, allowing
-from migrate.spec.ways import takes_times
+from migrate.spec.changelog_way import takes_times
 
 _DELETE_RETENTION_MS = 86_400_000
 """The broker's default of delete.retention.ms."""

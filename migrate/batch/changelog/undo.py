@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
 from formats import get_format
-from migrate.batch.changelog.broker.ownership import check_still_ours
-from migrate.batch.changelog.broker.records import settled
-from migrate.batch.changelog.write import transactional_id
-from migrate.batch.chunk.changelog_entries import OldEntries
-from migrate.batch.chunk.reader import Inputs
+from migrate.batch.changelog.application_group import check_group
+from migrate.batch.changelog.broker_access import cluster_of, settled
+from migrate.batch.changelog.host_claims import fleet_of
+from migrate.batch.changelog.topics import check_still_ours, is_of_others, made_topics
+from migrate.batch.changelog.write_topics import end_writing, transactional_id
+from migrate.batch.chunk.write_changelog import OldEntries
 from migrate.batch.home import CHANGELOG
+from migrate.batch.identity import planned_state, store_state
+from migrate.batch.ledger.changelog_standing import ChangelogStanding
 from migrate.batch.ledger.standing import Standing
+from migrate.batch.ledger.table import Ledger
+from migrate.batch.source.source import source_system
 from migrate.batch.stop import never_stop
+from migrate.engine.chunk_source import Inputs
+from migrate.errors import RefusedError
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.latest import Latest
 from migrate.kafka.reader import read
 from migrate.kafka.writer import Writer
-from migrate.model.changelog.taken import recorded_times
-from migrate.model.changelog.written import Part, Topics
+from migrate.model.changelogs import Part, Topics, recorded_times
+from migrate.model.ledger_row import Step
 from migrate.model.plan import Plan
+from migrate.model.store_partition import StorePartition
 from migrate.spec.spec import Spec
-from migrate.stores.changelog_batch import ChangelogBatch
+from migrate.stores.batch import ChangelogBatch
 from migrate.stores.files import remove_tree
+from migrate.stores.lock import holding_locks
 
 
 def undo(
@@ -77,3 +88,78 @@ def old_store(
 
 def _tombstones(batch: ChangelogBatch) -> ChangelogBatch:
     return ChangelogBatch(batch.keys, [None] * len(batch), [-1] * len(batch))
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """What was done at the broker."""
+
+    removed: tuple[str, ...] = ()
+    """The topics that were removed."""
+    kept: tuple[str, ...] = ()
+    """The topics that it has made, or filled, and that other hosts use, or may use."""
+    undone: tuple[str, ...] = ()
+    """The topics to which old values were appended again."""
+
+
+NO_TOPICS = GivenUp()
+
+
+def half_written(standing: ChangelogStanding) -> Topics | None:
+    """The topics that have converted records beside the old ones, and no rollback since."""
+    topics = standing.topics
+    return topics if topics is not None and topics.way == "append" else None
+
+
+def give_up_changelogs(spec: Spec, standing: Standing) -> GivenUp:
+    """Undo at the broker what the migration has done there; again, it does what is left.
+
+    Raises RefusedError where the application is at work, or has been since, or the spec does not name the broker.
+    """
+    written = ChangelogStanding(standing.rows)
+    if not written.opened:
+        return NO_TOPICS
+    with cluster_of(spec, "the migration has written changelogs") as cluster:
+        end_writing(cluster, spec.home)
+        appended = half_written(written)
+        if appended is not None:
+            _append_old(spec, standing, cluster, appended)
+        fleet = fleet_of(spec, written.opened[-1])
+        claims = fleet.give_up()
+        topics = made_topics(cluster, written)
+        kept = [each for each in topics if is_of_others(cluster, fleet, written, claims, each)]
+        removed = [each for each in topics if each not in kept]
+        for topic in removed:
+            cluster.delete_topic(topic)
+    return GivenUp(
+        removed=tuple(topic.name for topic in removed),
+        kept=tuple(topic.name for topic in kept),
+        undone=() if appended is None else tuple(appended.names),
+    )
+
+
+def _append_old(spec: Spec, standing: Standing, cluster: Cluster, topics: Topics) -> None:
+    """The old stores' values, which are where the application has them."""
+    plan, migration_id, system = standing.plan, standing.rows[-1].migration_id, source_system(spec)
+    if plan is None:
+        raise RefusedError("the plan is gone, without which the changelog cannot be restored", hint="restore work_dir")
+    check_group(cluster, topics.application, spec)
+    partitions = [each for each in plan.store_partitions if each.id in topics.claimed]
+    with holding_locks(system.lock_files(spec.source_path, partitions)):
+        for partition in partitions if spec.run.source == "live" else ():
+            _check_as_planned(spec, plan, partition)
+        for partition in partitions:  # the application's position stays: it replays what ends with its own values
+            directories = partition.directories(spec.source_path)
+            undo(cluster, spec, standing, topics, partition=partition.id, directories=directories)
+        ledger = Ledger(spec.home, migration_id, uuid.uuid4().hex[:12], command="abandon")
+        ledger.commit(ledger.row(Step.CHANGELOG, detail=topics.model_copy(update={"ids": {}})))
+
+
+def _check_as_planned(spec: Spec, plan: Plan, partition: StorePartition) -> None:
+    then = planned_state(plan, partition, spec.home)
+    if store_state(partition.directories(spec.source_path), then).content != then.content:
+        raise RefusedError(
+            f"{partition.id} was written to since it was converted, and its changelog has converted records: nothing "
+            "shows which of its values the application made of them",
+            hint="restore the store and its .checkpoint from a backup, then run the command again",
+        )

@@ -17,14 +17,14 @@ from typing import Protocol, TypeVar
 
 from migrate.batch.chunk.bundles import Bundles
 from migrate.batch.chunk.processes import open_processes
-from migrate.batch.chunk.rewrite import RewriteTask, read_breadcrumb
+from migrate.batch.chunk.rewrite_chunk import RewriteTask, read_breadcrumb
 from migrate.batch.chunk.task import Task, TaskResult, run_tasks
 from migrate.batch.stop import RERUN, Stop
 from migrate.errors import ChunkFailedError, InterruptedMigrationError, MigrationError, RefusedError, SpecError
+from migrate.model.display import one_line
 from migrate.model.key_range import show_key
 from migrate.model.packages import claim
 from migrate.model.store_partition import place_name
-from migrate.model.units import one_line
 from migrate.spec.spec import Spec
 from migrate.stores.rocksdb.openings import keeping_open
 

@@ -16,19 +16,16 @@ from typing import Literal, cast
 
 from formats import Conversion, EntryError, get_format
 from migrate.batch.stop import never_stop
-from migrate.engine.changelog import Entries, from_changelog, to_changelog
+from migrate.engine.changelog_codec import Entries, from_changelog, to_changelog
 from migrate.engine.columns import pack_times
-from migrate.engine.converter import Converter, reject_policy
-from migrate.engine.digest import RecordDigest
 from migrate.engine.left_out import LeftOut
+from migrate.engine.portable import Converter, RecordDigest, reject_policy
 from migrate.engine.rejects import CountRejects, RecordRejectedError
 from migrate.errors import ChunkFailedError, RejectedError
 from migrate.kafka.connection import Connection
 from migrate.kafka.latest import Latest, packed, unpacked
 from migrate.kafka.reader import read
-from migrate.model.changelog.segments import Segments
-from migrate.model.changelog.taken import Tail, TailFile
-from migrate.model.changelog.written import Changelog
+from migrate.model.changelogs import Changelog, Segments, Tail, TailFile
 from migrate.model.key_range import show_key
 from migrate.model.plan import FamilyMapping, KeyPlace, elsewhere
 from migrate.model.receipt import attempt_name
@@ -36,8 +33,7 @@ from migrate.model.store_partition import WHOLE, segment_name
 from migrate.spec.conversion import load_conversion
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.function.fingerprint import checked_code
-from migrate.stores.batch import Batch
-from migrate.stores.changelog_batch import ChangelogBatch
+from migrate.stores.batch import Batch, ChangelogBatch
 from migrate.stores.files import content_digest, fsync_tree, make_directories
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY
 from migrate.stores.rocksdb.openings import open_tables

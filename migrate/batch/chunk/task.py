@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from migrate.batch.chunk.produce import ProduceTask, produce
-from migrate.batch.chunk.reread import RereadTask, reread
-from migrate.batch.chunk.rewrite import RewriteTask, rewrite_chunk
+from migrate.batch.chunk.compare_stores import CountTask, VerifyTask, run_verify_task
+from migrate.batch.chunk.key_times_task import TimesTask, make_times
+from migrate.batch.chunk.reread_changelog import RereadTask, reread
+from migrate.batch.chunk.rewrite_chunk import RewriteTask, rewrite_chunk
 from migrate.batch.chunk.tail import TailTask, read_tail
-from migrate.batch.chunk.times import TimesTask, make_times
-from migrate.batch.chunk.verify import CountTask, VerifyTask, run_verify_task
+from migrate.batch.chunk.write_changelog import ProduceTask, produce
 from migrate.batch.stop import never_stop
 from migrate.errors import MigrationError, explain_system_error
-from migrate.model.changelog.compared import Reread
-from migrate.model.changelog.taken import Tail, Times
-from migrate.model.changelog.written import Produced
-from migrate.model.comparison import Verified
+from migrate.model.changelogs import Produced, Tail, Times
+from migrate.model.comparison import Reread, Verified
 from migrate.model.receipt import Receipt
 from migrate.spec.function.fingerprint import tracking_imports
 

@@ -15,9 +15,9 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_d
 from deltalake.exceptions import DeltaError
 
 from migrate.batch.home import DEAD_LETTERS, UNFINISHED_DEAD_LETTERS, remove_table
-from migrate.engine.reject_file import REJECT_SCHEMA
+from migrate.engine.rejects import REJECT_SCHEMA
 from migrate.errors import CorruptionError
-from migrate.model.changelog.taken import Tail
+from migrate.model.changelogs import Tail
 from migrate.model.receipt import Receipt
 from migrate.model.reports import Column
 from migrate.model.values import with_seal, without_seal

@@ -14,9 +14,9 @@ from migrate.batch.ledger.standing import Standing
 from migrate.engine.left_out import WAY_TO_ALLOW, dropped_in_words
 from migrate.errors import DroppedError, MigrationError, RefusedError, RejectedError, VerificationError
 from migrate.model.comparison import Totals
+from migrate.model.display import moment, plural
 from migrate.model.ledger_row import Step
 from migrate.model.reports import Concern
-from migrate.model.units import moment, plural
 from migrate.spec.allowed import DROP, UNVERIFIED, allowing
 from migrate.spec.spec import RunSection, Spec
 

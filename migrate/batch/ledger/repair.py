@@ -17,9 +17,16 @@ from itertools import pairwise
 from pathlib import Path
 
 from migrate.batch.home import LEDGER_DAMAGED
-from migrate.batch.ledger.commit_log import Action, log_directory
-from migrate.batch.ledger.contents import LedgerContents, LogEntry, data_file_name
-from migrate.batch.ledger.parquet import APPLICATION, as_entry, transaction
+from migrate.batch.ledger.delta_log import (
+    APPLICATION,
+    Action,
+    LedgerContents,
+    LogEntry,
+    as_entry,
+    data_file_name,
+    log_directory,
+    transaction,
+)
 from migrate.errors import RefusedError
 from migrate.model.ledger_row import Row
 from migrate.stores.files import fsync_directory, make_directories, write_durably

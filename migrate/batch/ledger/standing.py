@@ -8,14 +8,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from migrate.batch.home import LEDGER, SNAPSHOT
-from migrate.batch.ledger.commit_log import IncompleteLogError, LedgerLog
-from migrate.batch.ledger.intervals import has_files, in_force, pending_chunks, recorded_receipts, totals_of
-from migrate.batch.ledger.marker import check_ours, is_abandoned
-from migrate.batch.ledger.revisions import FIRST, Revision, assembled_by, recorded_revisions, revised
-from migrate.batch.ledger.stored_plan import load_plan
-from migrate.model.changelog.rebuilt import rebuilt_in
-from migrate.model.changelog.taken import Tail, tails_in_order, with_tails
+from migrate.batch.home import LEDGER, SNAPSHOT, check_ours, is_abandoned, load_plan
+from migrate.batch.ledger.delta_log import IncompleteLogError, LedgerLog
+from migrate.batch.ledger.receipts_in_force import (
+    FIRST,
+    Revision,
+    assembled_by,
+    has_files,
+    in_force,
+    pending_chunks,
+    recorded_receipts,
+    recorded_revisions,
+    revised,
+    totals_of,
+)
+from migrate.model.changelogs import Tail, rebuilt_in, tails_in_order, with_tails
 from migrate.model.comparison import Totals, Verification
 from migrate.model.journal import STATES, Journal
 from migrate.model.ledger_row import Row, Step, check_migration, read_detail

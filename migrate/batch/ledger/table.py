@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -20,13 +21,15 @@ from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from migrate.batch.home import LEDGER, LEDGER_DAMAGED
-from migrate.batch.ledger.commit_log import IncompleteLogError, LedgerLog, log_directory
-from migrate.batch.ledger.parquet import (
+from migrate.batch.ledger.delta_log import (
     APPLICATION,
     COLUMNS,
     SETTINGS,
+    IncompleteLogError,
+    LedgerLog,
     as_entry,
     create_table,
+    log_directory,
     rows_in_file,
     transaction,
     write_rows,
@@ -35,7 +38,7 @@ from migrate.batch.ledger.repair import newest_version, read_log, recovered_rows
 from migrate.errors import DamagedLedgerError, FencedError, explain_system_error
 from migrate.model.ledger_row import Row, Step, as_rows, check_migration, damaged_ledger, with_digest
 from migrate.model.values import Stored, compact
-from migrate.stores.files import check_has_links, delta_uri, fsync_file, make_directories, write_new
+from migrate.stores.files import check_has_links, delta_uri, fsync_all, fsync_file, make_directories, write_new
 
 
 def read_ledger(home: Path) -> list[Row]:
@@ -209,3 +212,56 @@ def _data_files(table: DeltaTable) -> list[Path]:
     """The table's data files, not by delta-rs's URIs, in which the path's special characters are escaped."""
     folder = Path(url2pathname(urlsplit(table.table_uri).path))
     return [folder / uri.rpartition("/")[2] for uri in table.file_uris()]
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The least time between two commits: the larger of both."""
+
+    seconds: float
+    """A fixed time."""
+    duration_factor: float = 9.0
+    """Times the duration of the last commit: with 9, commits take a tenth of the time at most."""
+
+
+PACE = Pace(0.25)
+
+
+_MOST_ROWS = 1000
+"""Rows of one commit, about: it holds them in memory several times."""
+
+
+class SharedCommits:
+    """The rows of one phase that wait for a commit. The caller commits them all before it ends, or raises."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._waiting: list[Row] = []
+        self._unsynced: list[Iterable[Path]] = []
+        self._due = time.monotonic() + PACE.seconds
+
+    def add(self, *rows: Row, unsynced: Iterable[Path] = ()) -> None:
+        """Let rows wait for the next commit. What they record must be durable, but for the files and directories
+        `unsynced`, which is iterated just before it."""
+        if rows:
+            self._waiting += rows
+            self._unsynced.append(unsynced)
+
+    def commit_due(self) -> bool:
+        """Commit what waits if that is much, or the last commit long ago; whether it did. Raises as `Ledger.commit`."""
+        return (time.monotonic() >= self._due or len(self._waiting) >= _MOST_ROWS) and self.commit()
+
+    def commit(self) -> bool:
+        """Commit what waits, now; whether anything did. Raises as `Ledger.commit`."""
+        if not self._waiting:
+            return False
+        if unsynced := {path for paths in self._unsynced for path in paths}:
+            self._unsynced = [unsynced]  # for another try, should this one fail
+            fsync_all(unsynced)
+        self._unsynced = []
+        begun = time.monotonic()
+        self._ledger.commit(*self._waiting)
+        self._waiting.clear()
+        ended = time.monotonic()
+        self._due = ended + max(PACE.seconds, PACE.duration_factor * (ended - begun))
+        return True

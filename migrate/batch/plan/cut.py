@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from migrate.model.key_range import KeyRange
+from migrate.model.key_range import KeyRange, subtract
+from migrate.stores.rocksdb.layout import database_files
 from migrate.stores.rocksdb.sst import SstFile, SstFormatError, TableProperties, table_properties
 
 SAMPLES_PER_CHUNK = 64
+
+
 MOST_SAMPLES = 1 << 16
 """Samples of all files together, besides one for each file: with very many chunks, each chunk has fewer."""
+
+
 LEAST_BYTES = 16 << 20
 """The smallest range that is worth a task of its own."""
+
+
 _RANGES_PER_SLOT = 4
 
 
@@ -111,3 +119,26 @@ def _cut_evenly(weights: list[Weight], chunk_size: int) -> tuple[list[bytes], li
             sizes.append(passed - start)
             start = passed
     return bounds, [*sizes, total - start]
+
+
+def key_ranges(directories: Sequence[Path], size: int) -> list[KeyRange]:
+    """Ranges from the first to the last possible key, with about `size` bytes of the SST files in each."""
+    return ranges_between(cut_points(directories, size))
+
+
+def cut_points(directories: Sequence[Path], size: int) -> list[bytes]:
+    """Keys, in order, with about `size` bytes of the SST files between each and the next."""
+    files = [file for each in directories for file in database_files(each).immutable if file.suffix == ".sst"]
+    cuts = cut([(file, b"") for file in files], size)
+    return sorted({keys.start for keys in cuts.ranges if keys.start})
+
+
+def ranges_between(points: Sequence[bytes], done: Iterable[KeyRange] = ()) -> list[KeyRange]:
+    """All possible keys but those in `done`, cut at these points: between two points nothing can be left out."""
+    found: list[KeyRange] = []
+    for gap in subtract(KeyRange(), done):
+        first = bisect_right(points, gap.start or b"")
+        last = len(points) if gap.end is None else bisect_left(points, gap.end)
+        edges = [gap.start, *points[first:last], gap.end]
+        found += [KeyRange(start=start, end=end) for start, end in pairwise(edges)]
+    return found

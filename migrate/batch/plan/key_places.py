@@ -10,8 +10,8 @@ from formats import EntryError, Format
 from formats.partitioners import PARTITIONERS
 from migrate.batch.source.sampling import SampleSize, read_sample
 from migrate.batch.source.source import Source
+from migrate.model.display import plural
 from migrate.model.plan import DatabasePlan, KeyPlace
-from migrate.model.units import plural
 from migrate.stores.rocksdb.database import open_read_only
 
 LEAST = 50

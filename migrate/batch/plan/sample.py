@@ -3,32 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise, product, repeat
 
 from formats import Conversion, EntryError, Format, LossError
 from formats.errors import FunctionError
 from formats.function import describe_error
 from formats.likeness import FormatSample
-from migrate.batch.plan.known_times import KnownTimes
-from migrate.batch.source.sampling import SampleSize, read_sample
+from migrate.batch.source.sampling import Sample, SampleSize, read_named, read_sample
 from migrate.batch.source.source import Source
 from migrate.engine.columns import unpacked_times
-from migrate.engine.converter import Converter
+from migrate.engine.key_times import TimesColumn, keys_of
+from migrate.engine.portable import Converter
 from migrate.engine.rejects import RejectsByReason, loss_not_allowed
 from migrate.errors import RefusedError
+from migrate.model.display import listed
 from migrate.model.key_range import show_key
 from migrate.model.plan import DatabasePlan, FamilyMapping, TimeSlice
 from migrate.model.store_partition import Segment
-from migrate.model.units import listed
 from migrate.spec.allowed import LOOKS_CONVERTED, allowing
 from migrate.stores.rocksdb.database import Database
 from migrate.stores.rocksdb.scan import OnColumns
 
 _SAMPLE = 100
+
+
 _SAMPLE_BYTES = 1 << 18
+
+
 _YEAR_MS = 366 * 86_400_000
+
+
 _ON_CLOSE = b"\0"
+
+
 _INDEX = b"\1"
+
+
 _SHOWN = 5
 """Store partitions that a finding names."""
 
@@ -165,7 +176,11 @@ def _holds_more(conversion: Conversion) -> bool:
 
 
 SAMPLE_RECORDS = 256
+
+
 SAMPLE_SHARE = 0.01
+
+
 SAMPLE_MIN_BYTES = 1 << 16
 
 
@@ -243,3 +258,24 @@ def check_sample(
     if LOOKS_CONVERTED not in allowed:
         pairs = [(old, new) for mapping, old, new in converted if mapping.source == mapping.target]
         check_not_already_converted(conversion, pairs, database.store_partition)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTimes:
+    """A run of times for the sample of one store partition."""
+
+    run: Database
+    is_whole: bool
+    """Whether it has what the changelog tells of every key; else only keys that its last records name."""
+    unknown_ms: int
+    """The time of keys that are not in the changelog."""
+
+    def sample(self, database: Database, family: str, size: SampleSize) -> Sample:
+        """A sample of records whose times are known."""
+        if self.is_whole:
+            return read_sample(database, family, size)
+        return read_named(database, family, keys_of(self.run), size)
+
+    def column(self) -> TimesColumn:
+        """The look-up for one scan, in key order."""
+        return TimesColumn(self.run, self.unknown_ms)

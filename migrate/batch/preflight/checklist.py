@@ -7,19 +7,18 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, cached_property
 
-from migrate.batch.changelog.broker.checks import AtBroker
-from migrate.batch.changelog.standing import ChangelogStanding
+from migrate.batch.changelog.broker_checks import AtBroker
+from migrate.batch.changelog.take_key_times import are_needed
 from migrate.batch.context import Context
+from migrate.batch.home import is_usable, load_plan
 from migrate.batch.identity import check_identity, migration_id, migration_identity
-from migrate.batch.ledger.marker import is_usable
+from migrate.batch.ledger.changelog_standing import ChangelogStanding
 from migrate.batch.ledger.standing import Standing, StandingReader
-from migrate.batch.ledger.stored_plan import load_plan
 from migrate.batch.plan.key_places import KeyPlaces, find_key_places
-from migrate.batch.plan.make import plan_databases
-from migrate.batch.preflight.changelog import changelog_checks
-from migrate.batch.preflight.check import Check, CheckReport, Purpose, observe
-from migrate.batch.preflight.conversion import check_conversion, check_verified
-from migrate.batch.preflight.places import (
+from migrate.batch.plan.make_plan import plan_databases
+from migrate.batch.preflight.check import Check, CheckReport, Purpose, observe, with_retries
+from migrate.batch.preflight.conversion_checks import check_conversion, check_verified
+from migrate.batch.preflight.directories import (
     bytes_to_copy,
     check_clean,
     check_clock,
@@ -35,18 +34,15 @@ from migrate.batch.preflight.places import (
     check_work_dir,
     check_writable,
 )
-from migrate.batch.preflight.retry import with_retries
 from migrate.batch.run_lock import another_run, is_run_at_work
 from migrate.batch.source.changelog_ends import check_has_own_changelog, way_without_changelog
-from migrate.batch.source.reading import read_store
 from migrate.batch.source.snapshot import has_snapshot, is_snapshot_current, open_source
-from migrate.batch.source.source import Source, find_source
-from migrate.batch.source.tasks import check_tasks
+from migrate.batch.source.source import Source, check_tasks, find_source, read_store
 from migrate.batch.status.next_step import may_catch_up
 from migrate.errors import DamagedLedgerError, MigrationError, RefusedError, StoreLockedError
+from migrate.model.display import plural
 from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.reports import Doubt
-from migrate.model.units import plural
 from migrate.spec.allowed import KEY_CHANGE, StaleChangelogError, allowing
 from migrate.spec.function.names import name_warnings
 from migrate.stores.rocksdb.options_file import (
@@ -60,6 +56,8 @@ from migrate.stores.rocksdb.writing import ROCKSDB_VERSION, TableOptions
 
 _WHILE_IN_USE = ("source.stopped", "source.clean", "source.position")
 """The checks that fail while the application runs."""
+
+
 _BEFORE_LOCK = (
     "work_dir.ours",
     "conversion.allowed",
@@ -69,7 +67,11 @@ _BEFORE_LOCK = (
     "target.place",
 )
 """The checks that must also pass before the migration's folder is made and locked."""
+
+
 _RUN: tuple[Purpose, ...] = ("run", "plan", "doctor")
+
+
 _REPORTS: tuple[Purpose, ...] = ("plan", "doctor")
 
 
@@ -421,3 +423,52 @@ class Preflight:
     def _names(self) -> None:
         if found := name_warnings(self._context.ref):
             raise RefusedError("; ".join(found), hint="rename these files, and the imports of them in the function")
+
+
+_BROKER = ("source.found", "changelog.broker")
+
+
+_TOPIC = ("changelog.topic",)
+
+
+_PURPOSES: dict[str, tuple[Purpose, ...]] = {"missing": ("plan", "doctor"), "writer": ("run",)}
+
+
+_WAITS = ("group", "transactions")
+"""They fail until the application has stopped."""
+
+
+_OF_THE_STOPPED = (*_WAITS, "repartition")
+
+
+_Row = tuple[str, str, Callable[[], str | Doubt], tuple[str, ...]]
+"""The name of a check, its claim, what makes it, and what it needs."""
+
+
+def changelog_checks(context: Context, at: Callable[[], AtBroker], purpose: Purpose) -> Iterator[Check]:
+    """The checks, in their order."""
+    is_live = context.spec.run.source == "live"  # the application is stopped for the whole run
+    for name, claim, run, needs in _rows(at, only_reads=purpose != "run", fence=context.fence):
+        if name == "times" and not are_needed(context.spec, context.conversion):
+            continue
+        if is_live or name not in _OF_THE_STOPPED:
+            check = Check(f"changelog.{name}", claim, run, needs, on_failure="waiting" if name in _WAITS else "failed")
+            yield replace(check, purposes=_PURPOSES[name]) if name in _PURPOSES else check
+
+
+def _rows(at: Callable[[], AtBroker], *, only_reads: bool, fence: bool) -> tuple[_Row, ...]:
+    return (
+        ("broker", "a broker answers", lambda: at().reachable(), ("source.found",)),
+        ("group", "the application's group has no members", lambda: at().group(only_reads=only_reads), _BROKER[1:]),
+        ("other-topics", "no other topic of the application holds what changes", lambda: at().other_topics(), _BROKER),
+        ("topic", "the changelogs are there, with a partition for each task", lambda: at().topics(), _BROKER),
+        ("transactions", "no transaction is open in the changelogs", lambda: at().transactions(fence=fence), _TOPIC),
+        ("position", "each store has its changelog's records, or can catch up", lambda: at().position(), _TOPIC),
+        ("times", "the changelogs still tell the time of each key", lambda: at().times(), _TOPIC),
+        ("settings", "the changelogs keep what is written to them", lambda: at().settings(), _TOPIC),
+        ("target", "the new topics are not there yet, or ours", lambda: at().target(), _TOPIC),
+        ("missing", "each partition with keys is here, or written by another host", lambda: at().missing(), _TOPIC),
+        ("repartition", "no input waits under the old store's name", lambda: at().repartition(), _TOPIC),
+        ("authorised", "the user may read, write and make the topics", lambda: at().authorised(), _TOPIC),
+        ("writer", "the user may write in transactions", lambda: at().writer(), _TOPIC),
+    )

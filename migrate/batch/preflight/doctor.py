@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager
 
 from migrate.batch.chunk.executor import executor_opener
 from migrate.batch.context import make_context
-from migrate.batch.ledger.marker import is_usable
+from migrate.batch.home import is_usable
 from migrate.batch.ledger.standing import read_standing
 from migrate.batch.preflight.check import Check, CheckReport, observe
 from migrate.batch.preflight.checklist import Preflight
 from migrate.batch.source.changelog_ends import ChangelogEnds
 from migrate.batch.status.run_report import already_migrated
 from migrate.errors import ExitCode, system_errors_explained
-from migrate.model.units import plural
+from migrate.model.display import plural
 from migrate.model.values import Report
 from migrate.spec.spec import Spec
 

@@ -6,16 +6,19 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from formats import Format
 from migrate.errors import RefusedError
+from migrate.model.reports import Doubt
 from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
 from migrate.spec.spec import Spec
 from migrate.stores.cursor_file import check_not_half_converged
 from migrate.stores.lock import check_unlocked
-from migrate.stores.rocksdb.layout import check_readable, database_files
+from migrate.stores.rocksdb.database import StoreContent, open_read_only
+from migrate.stores.rocksdb.layout import check_readable, database_files, file_states, metadata_digest
 from migrate.stores.rocksdb.options_file import OPTIONS_CHECKS, OptionsCheck, check_options, read_options
 from migrate.stores.rocksdb.unreadable import check_no_backup
 from migrate.systems import STANDALONE, System, get_system
@@ -149,3 +152,94 @@ def target_system(spec: Spec) -> System:
 def is_another_system(spec: Spec) -> bool:
     """Whether another stream processor will own the new store."""
     return target_system(spec) is not source_system(spec)
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The state of a directory's files. If it is the same, so is the content: there is no need to open it."""
+
+    states: tuple[tuple[str, int, int], ...]
+    metadata: str
+    """A digest of all files but SST and blob files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The content of a RocksDB directory."""
+
+    content: StoreContent
+    files: Files | None
+    """The files that it was read from; None: they changed meanwhile."""
+    sorted_runs: int = 0
+    """The tables that one scan has open at a time: of level 0 all, of each other level one."""
+
+
+def read_store(directory: Path) -> Reading:
+    """Open a RocksDB directory, and read its content. Raises RefusedError where it cannot be opened."""
+    with open_read_only(directory) as opened:
+        content, files = opened.content(), files_of(directory)
+        runs = {table.level or table.name for table in opened.live_files()}
+        return Reading(content, files if opened.is_current() else None, len(runs))
+
+
+def files_of(directory: Path, metadata: str | None = None) -> Files:
+    """The present files. `metadata`: their digest, where the caller has it. Raises RefusedError without a manifest."""
+    files = database_files(directory)
+    return Files(tuple(file_states(directory, files)), metadata or metadata_digest(directory, files))
+
+
+_KEY = tuple[str, str, int]
+
+
+def check_tasks(spec: Spec, source: Source) -> str | Doubt:
+    """Raises RefusedError where two task directories have one changelog partition: both would be written to it."""
+    by_changelog: dict[_KEY, list[StorePartition]] = {}
+    for partition in source.partitions:
+        if (key := _changelog(source, partition)) is not None:
+            by_changelog.setdefault(key, []).append(partition)
+    if shared := [each for each in by_changelog.values() if len(each) > 1]:
+        raise _left_behind(source, shared)
+    if not spec.source.leave_out:
+        return ""
+    _, left_out = find_partitions(spec)
+    named = ", ".join(each.id for each in left_out) or "none of them is on this host"
+    if alone := [each.id for each in left_out if _changelog(source, each) not in by_changelog]:
+        return Doubt(
+            f"{', '.join(alone)}: left out, and no other task directory here has its changelog partition",
+            "make sure that another host has it; else take it out of [source] leave_out",
+        )
+    return f"left out: {named}"
+
+
+def _changelog(source: Source, partition: StorePartition) -> _KEY | None:
+    """What tells a changelog partition, whatever the subtopology's number is; None: the task has no numbers."""
+    task = Path(partition.task)
+    with suppress(RefusedError):
+        return str(task.parent), partition.store, source.system.task_numbers(task.name)[1]
+    return None
+
+
+def _left_behind(source: Source, shared: Sequence[Sequence[StorePartition]]) -> RefusedError:
+    sentences, behind, ahead = [], set[str](), set[str]()
+    for found in shared:
+        at = {each: source.position(each) for each in found}
+        known = [offset for offset in at.values() if offset is not None]
+        which = "nothing tells which is behind"
+        if len(known) == len(found) and known.count(max(known)) == 1:
+            older = [each.task for each, offset in at.items() if offset != max(known)]
+            behind.update(older)
+            ahead |= {each.task for each in found if each.task not in older}
+            which = f"{' and '.join(older)} is behind"
+        sentences.append(
+            " and ".join(f"{each.id} ({_at(offset)})" for each, offset in at.items())
+            + f" are directories of one changelog partition: {which}"
+        )
+    hint = "leave out the one that the application no longer uses: [source] leave_out"
+    if behind and not behind & ahead:
+        names = ", ".join(f'"{task}"' for task in sorted(behind))
+        hint = f"the subtopologies were renumbered; leave out what was left behind: [source] leave_out = [{names}]"
+    return RefusedError("; ".join(sentences), hint=hint)
+
+
+def _at(offset: int | None) -> str:
+    return "which states no position" if offset is None else f"at offset {offset:,}"

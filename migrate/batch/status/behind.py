@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from migrate.batch.changelog.broker.claims import fleet_of
-from migrate.batch.changelog.broker.connect import connection_of
-from migrate.batch.changelog.broker.held import held_partitions
-from migrate.batch.changelog.broker.records import tail_after, total_of
-from migrate.batch.changelog.standing import ChangelogStanding
-from migrate.batch.changelog.ways import reached
+from migrate.batch.changelog.broker_access import connection_of, tail_after, total_of
+from migrate.batch.changelog.held_topics import held_partitions
+from migrate.batch.changelog.host_claims import fleet_of
+from migrate.batch.changelog.store_changelogs import reached
+from migrate.batch.ledger.changelog_standing import ChangelogStanding
 from migrate.batch.ledger.standing import Standing
 from migrate.errors import BrokerError, MigrationError
 from migrate.kafka.claims import seen_claims
 from migrate.kafka.cluster import Cluster
-from migrate.model.changelog.written import Topics
+from migrate.model.changelogs import Topics
 from migrate.model.reports import Behind, Held
 from migrate.spec.spec import Spec
 

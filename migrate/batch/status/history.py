@@ -11,14 +11,14 @@ from formats import Conversion, StateRecord
 from migrate.batch.changelog.concerns import note_of
 from migrate.batch.home import DEAD_LETTERS
 from migrate.batch.ledger.standing import Standing, read_standing
-from migrate.batch.status.current import asked, status_of
 from migrate.batch.status.next_step import following
 from migrate.batch.status.reject_reasons import reject_reasons
+from migrate.batch.status.status import asked, status_of
 from migrate.errors import system_errors_explained
 from migrate.model.comparison import Totals, Verification
+from migrate.model.display import RejectReason
 from migrate.model.key_range import KeyRange
 from migrate.model.ledger_row import Row, Step
-from migrate.model.preview import RejectReason
 from migrate.model.reports import ChangelogReport, Column, Concern, State, StatusReport, Throughput, Verifying
 from migrate.model.values import Report, Value, of_valid
 from migrate.spec.spec import Spec

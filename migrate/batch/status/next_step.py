@@ -9,10 +9,10 @@ from pathlib import Path
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.run_lock import pid_at_work
 from migrate.errors import MigrationError
+from migrate.model.display import plural
 from migrate.model.journal import NEXT
 from migrate.model.ledger_row import Step
 from migrate.model.reports import Behind, Concern, Held, State
-from migrate.model.units import plural
 from migrate.spec.spec import Spec
 
 _AGAIN = "stateferry abandon SPEC, then stateferry run SPEC"

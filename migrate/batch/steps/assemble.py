@@ -9,18 +9,16 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
 
-from migrate.batch.changelog.overlay import link_written, make_overlay, overlay_of, plan_of, write_changes
-from migrate.batch.chunk.side_by_side import batches_without
 from migrate.batch.context import Context
 from migrate.batch.home import CHANGELOG, NEW, OVERLAYS
 from migrate.batch.identity import created_state
-from migrate.batch.ledger.shared_commits import SharedCommits
 from migrate.batch.ledger.standing import Standing
-from migrate.batch.ledger.table import Ledger
-from migrate.batch.plan.target_positions import PositionEntries
+from migrate.batch.ledger.table import Ledger, SharedCommits
+from migrate.batch.plan.new_stores import link_written, make_overlay, overlay_of, plan_of, write_changes
+from migrate.batch.plan.target_layout import PositionEntries
 from migrate.batch.source.snapshot import snapshot_directories
 from migrate.errors import ChunkFailedError, MigrationError
-from migrate.model.changelog.taken import Tail
+from migrate.model.changelogs import Tail
 from migrate.model.key_range import show_key
 from migrate.model.ledger_row import Step
 from migrate.model.plan import DatabasePlan, Plan
@@ -28,6 +26,7 @@ from migrate.model.receipt import Receipt
 from migrate.model.store_partition import StorePartition, StoreState
 from migrate.stores.batch import Batch
 from migrate.stores.files import make_directories, remove_empty, remove_tree, write_file
+from migrate.stores.merge import batches_without
 from migrate.stores.regular_files import walk
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, StoreContent
 from migrate.stores.rocksdb.layout import is_immutable

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from migrate.batch.chunk.rewrite import chunk_directory, receipt_file
+from migrate.batch.chunk.rewrite_chunk import chunk_directory, receipt_file
 from migrate.batch.context import Context
 from migrate.batch.home import CHECKED_CHUNK, DAMAGED_CHUNKS
-from migrate.batch.ledger.intervals import has_files
+from migrate.batch.ledger.receipts_in_force import has_files
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.source.snapshot import check_copies
-from migrate.engine.digest import RecordDigest
+from migrate.engine.portable import RecordDigest
 from migrate.errors import ChunkFailedError, CorruptionError, MigrationError, RefusedError, VerificationError
-from migrate.model.changelog.taken import Tail, TailFile
+from migrate.model.changelogs import Tail, TailFile
 from migrate.model.key_range import subtract
 from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import Plan

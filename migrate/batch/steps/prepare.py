@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from migrate.batch.changelog.times import SampledTimes
-from migrate.batch.context import Context
+from migrate.batch.changelog.take_key_times import SampledTimes
+from migrate.batch.context import Context, make_context
+from migrate.batch.home import claim, finish_abandoned, remove_unfinished, store_plan
 from migrate.batch.identity import check_identity, check_snapshot, present_identity
 from migrate.batch.ledger.standing import Standing
-from migrate.batch.ledger.stored_plan import store_plan
 from migrate.batch.ledger.table import Ledger
-from migrate.batch.plan.make import make_plan
+from migrate.batch.log import logged
+from migrate.batch.plan.make_plan import make_plan
 from migrate.batch.preflight.check import Purpose
 from migrate.batch.preflight.checklist import Preflight
-from migrate.batch.preflight.places import check_not_opened_since
-from migrate.batch.source.snapshot import take_snapshot
+from migrate.batch.preflight.directories import check_not_opened_since
+from migrate.batch.run_lock import alone_in_its_folder, one_run_at_a_time
+from migrate.batch.source.snapshot import find_snapshot, take_snapshot
 from migrate.batch.source.source import find_source
+from migrate.batch.status.next_step import may_catch_up
+from migrate.errors import SpecError, system_errors_explained
+from migrate.model.events import Listener, ignore
 from migrate.model.plan import Plan
-from migrate.spec.ways import sees_times
+from migrate.model.reports import SnapshotReport
+from migrate.spec.changelog_way import sees_times
+from migrate.spec.spec import Spec
 
 
 def run_preflight(context: Context, purpose: Purpose, standing: Standing | None = None) -> Preflight:
@@ -48,7 +55,7 @@ def prepare(context: Context, preflight: Preflight, ledger: Ledger) -> Plan:
             times_of=times.of if sees_times(context.spec, context.conversion) else None,
         )
     if context.ref.key is not None or context.ref.value is not None:
-        from migrate.spec.pinned_responses import store_responses
+        from migrate.spec.schema_registry import store_responses
 
         store_responses(
             context.home, [each.responses for each in (context.ref.key, context.ref.value) if each is not None]
@@ -80,3 +87,44 @@ def store_snapshot(context: Context, preflight: Preflight, *, is_for_later: bool
         changelog_ends=context.changelog_ends,
     )
     context.notify("snapshot.taken")
+
+
+@system_errors_explained()
+@alone_in_its_folder
+def snapshot(spec: Spec, *, on_event: Listener = ignore) -> SnapshotReport:
+    """Take the snapshot that [run] source = "snapshot" converts; it replaces an earlier one.
+
+    The application must be stopped, and may start again when the call has returned.
+
+    Args:
+        spec: the migration, from `load_spec` or built in code.
+        on_event: called with each `Event`, before the work goes on.
+
+    Raises:
+        SpecError: the spec converts the live directory.
+        RefusedError: a snapshot would be unsound.
+    """
+    if spec.run.source != "snapshot":
+        raise SpecError(
+            "this migration converts the live directory, of which `run` takes the snapshot itself",
+            hint='to let the application work during the run: [run] source = "snapshot"',
+        )
+    context = make_context(spec, logged(spec.name, on_event))
+    Preflight(context, "snapshot").check_before_lock()
+    with one_run_at_a_time(spec.home):
+        finish_abandoned(spec.home)
+        preflight = run_preflight(context, "snapshot")
+        claim(spec.home, spec.source_path)
+        remove_unfinished(spec.home)
+        store_snapshot(context, preflight, is_for_later=True)
+    taken = find_snapshot(spec)
+    return SnapshotReport(
+        name=spec.name,
+        snapshot=spec.home / "snapshot",
+        store_partitions=len(taken.partitions),
+        taken_at_ms=taken.record.taken_at_ms,
+        warnings=tuple(taken.warnings()),
+        next_step="start the application again; stateferry run SPEC; stop the application; "
+        + ("stateferry catch-up SPEC; " if may_catch_up(spec) else "")
+        + "stateferry cutover SPEC",
+    )

@@ -6,16 +6,16 @@ import shutil
 from collections.abc import Sequence, Set
 from pathlib import Path
 
-from migrate.batch.changelog.broker.connect import cluster_of
-from migrate.batch.changelog.broker.held import check_none_missing, left_behind
-from migrate.batch.changelog.lines import rewritten_lines
-from migrate.batch.changelog.standing import ChangelogStanding
+from migrate.batch.changelog.broker_access import cluster_of
+from migrate.batch.changelog.held_topics import check_none_missing, left_behind
+from migrate.batch.changelog.store_changelogs import rewritten_lines
 from migrate.batch.context import Context
 from migrate.batch.home import _temporary
+from migrate.batch.ledger.changelog_standing import ChangelogStanding
 from migrate.batch.ledger.gates import require_acceptance, signed_off
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
-from migrate.batch.plan.target_positions import write_new_positions
+from migrate.batch.plan.target_layout import write_new_positions
 from migrate.batch.source.source import is_another_system, source_system, target_system
 from migrate.batch.steps.prepare import check_unchanged
 from migrate.errors import RefusedError

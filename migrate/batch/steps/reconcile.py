@@ -11,14 +11,13 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from migrate.batch.chunk.rewrite import write_receipt
+from migrate.batch.chunk.rewrite_chunk import write_receipt
 from migrate.batch.context import Context
 from migrate.batch.home import CHANGELOG, NEW, OVERLAYS, remove_unfinished, temporary_directories
-from migrate.batch.ledger.intervals import attempts_at, disjoint, has_files
-from migrate.batch.ledger.revisions import FIRST, Revision, assembled_by
+from migrate.batch.identity import RetiredStores
+from migrate.batch.ledger.receipts_in_force import FIRST, Revision, assembled_by, attempts_at, disjoint, has_files
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
-from migrate.batch.retired import RetiredStores
 from migrate.batch.steps.assemble import LINKS
 from migrate.model.ledger_row import Step, chunk_row
 from migrate.model.plan import Plan

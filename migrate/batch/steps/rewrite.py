@@ -9,14 +9,13 @@ import time
 from collections.abc import Iterable, Iterator
 
 from migrate.batch.chunk.executor import Executor, Finished, run_all
-from migrate.batch.chunk.reader import Inputs, inputs_of
-from migrate.batch.chunk.rewrite import RewriteTask
+from migrate.batch.chunk.rewrite_chunk import RewriteTask
 from migrate.batch.context import Context
-from migrate.batch.ledger.intervals import pending_chunks, totals_of
-from migrate.batch.ledger.shared_commits import SharedCommits
+from migrate.batch.ledger.receipts_in_force import pending_chunks, totals_of
 from migrate.batch.ledger.standing import Standing
-from migrate.batch.ledger.table import Ledger
+from migrate.batch.ledger.table import Ledger, SharedCommits
 from migrate.batch.stop import RERUN
+from migrate.engine.chunk_source import Inputs, inputs_of
 from migrate.engine.left_out import WAY_ON
 from migrate.engine.rejects import RecordRejectedError, way_past_the_cap
 from migrate.errors import (
@@ -27,10 +26,10 @@ from migrate.errors import (
     RejectedError,
 )
 from migrate.model.comparison import Totals
+from migrate.model.display import plural
 from migrate.model.ledger_row import Step, StoppedRun, chunk_row
 from migrate.model.plan import Chunk, Plan
 from migrate.model.receipt import Receipt
-from migrate.model.units import plural
 
 
 def rewrite(

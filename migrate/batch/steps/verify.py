@@ -9,27 +9,33 @@ from pathlib import Path
 from typing import Literal
 
 from formats import Format
-from migrate.batch.changelog.assembled import AssembledStores
+from migrate.batch.chunk.compare_stores import VerifyTask
 from migrate.batch.chunk.executor import Executor, run_all
-from migrate.batch.chunk.side_by_side import batches_without
-from migrate.batch.chunk.verify import VerifyTask
 from migrate.batch.context import Context
 from migrate.batch.ledger.gates import after_replay
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
-from migrate.batch.plan.target_positions import PositionEntries
+from migrate.batch.plan.new_stores import AssembledStores
+from migrate.batch.plan.target_layout import PositionEntries
 from migrate.batch.steps.assemble import Entries, carried_records
+from migrate.batch.steps.comparisons import (
+    EqualRanges,
+    FullVerification,
+    LedgerOpener,
+    Subject,
+    databases_with_tails,
+    expected_databases,
+    range_bytes,
+)
 from migrate.batch.steps.verify_digest import DigestVerification, receipt_mismatches
-from migrate.batch.steps.verify_full import FullVerification
-from migrate.batch.steps.verify_ranges import EqualRanges, LedgerOpener
-from migrate.batch.steps.verify_subject import Subject, databases_with_tails, expected_databases, range_bytes
-from migrate.engine.digest import RecordDigest
+from migrate.engine.portable import RecordDigest
 from migrate.errors import MigrationError, VerificationError
 from migrate.model.comparison import Mismatch, Verification, Verified, as_verified, differing
+from migrate.model.display import plural
 from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import DatabasePlan, Plan
-from migrate.model.units import plural
 from migrate.stores.batch import Batch
+from migrate.stores.merge import batches_without
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, family_names, open_read_only
 from migrate.stores.rocksdb.openings import open_pooled
 from migrate.stores.rocksdb.table_digests import Tables, table_digests

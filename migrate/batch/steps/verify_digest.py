@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from migrate.batch.chunk.reader import inputs_of
-from migrate.batch.chunk.verify import CompareTask, CountTask, DigestTask, VerifyTask, target_ranges
+from migrate.batch.chunk.compare_stores import CompareTask, CountTask, DigestTask, VerifyTask, target_ranges
+from migrate.batch.plan.cut import key_ranges
 from migrate.batch.steps.assemble import by_place
-from migrate.batch.steps.verify_full import compare_tasks
-from migrate.batch.steps.verify_subject import Subject, as_text, key_ranges
+from migrate.batch.steps.comparisons import Subject, as_text, compare_tasks
+from migrate.engine.chunk_source import inputs_of
 from migrate.model.comparison import Mismatch, Verified, as_verified, differing
 from migrate.model.key_range import tiling_flaw
 from migrate.model.plan import DatabasePlan

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 
-from migrate.batch.preflight.retry import with_retries
-from migrate.batch.switch.migration import Migration
+from migrate.batch.preflight.check import with_retries
+from migrate.batch.switch.locked_migration import Migration
 from migrate.errors import CorruptionError, RefusedError
 from migrate.stores.files import files_named
 from migrate.stores.rocksdb.database import open_read_only

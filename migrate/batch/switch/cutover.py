@@ -2,29 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
 
-from migrate.batch.changelog.broker.claims import fleet_of
-from migrate.batch.changelog.broker.connect import half_done
-from migrate.batch.ledger.gates import Acceptance
-from migrate.batch.run_lock import alone_in_its_folder
-from migrate.batch.switch.at_cutover import check_nobody_is_at_work
-from migrate.batch.switch.begin import start_journal, verified_stores
-from migrate.batch.switch.checksums import check_staged
-from migrate.batch.switch.migration import (
-    Migration,
-    check_in_place,
-    is_as_it_was,
-    open_migration,
-    switch_report,
+from formats import Conversion
+from migrate.batch.changelog.application_group import (
+    check_group,
+    check_repartition,
+    committed_offsets,
+    end_transactions,
+    hidden_offsets,
+    open_transaction,
 )
-from migrate.batch.switch.places import Places, sync_names
-from migrate.errors import RefusedError, system_errors_explained
+from migrate.batch.changelog.broker_access import cluster_of, half_done, has_records
+from migrate.batch.changelog.concerns import changelog_concerns, note_of
+from migrate.batch.changelog.held_topics import check_none_missing, check_other_topics, left_behind
+from migrate.batch.changelog.host_claims import fleet_of
+from migrate.batch.changelog.store_changelogs import reached, rewritten_lines
+from migrate.batch.changelog.topics import check_still_ours
+from migrate.batch.changelog.write_topics import end_writing
+from migrate.batch.context import Context, make_context
+from migrate.batch.identity import check_identity, check_spec, planned_state, stable_json, store_identity, store_state
+from migrate.batch.ledger.changelog_standing import ChangelogStanding
+from migrate.batch.ledger.gates import Acceptance, concerns_of, require_acceptance, signed_off
+from migrate.batch.plan.target_layout import new_positions
+from migrate.batch.preflight.directories import check_can_be_exchanged, check_free, check_not_opened_since
+from migrate.batch.run_lock import alone_in_its_folder
+from migrate.batch.source.snapshot import SnapshotSource, find_snapshot
+from migrate.batch.source.source import Source, find_source
+from migrate.batch.switch.checksums import check_staged
+from migrate.batch.switch.locked_migration import Migration, check_in_place, is_as_it_was, open_migration, switch_report
+from migrate.batch.switch.store_locations import Places, sync_names
+from migrate.errors import RefusedError, SourceChangedError, system_errors_explained
+from migrate.kafka.cluster import Cluster
+from migrate.model.changelogs import Changelog, Rebuilt, Topics, with_rebuilt
 from migrate.model.events import Listener, ignore
-from migrate.model.journal import Journal
+from migrate.model.journal import AtCutOver, Exchange, Journal
 from migrate.model.ledger_row import Step
-from migrate.model.reports import SwitchReport
+from migrate.model.plan import Plan
+from migrate.model.reports import Concern, Doubt, SwitchReport
+from migrate.model.store_partition import ChangelogOffsets, StorePartition, StoreState
+from migrate.spec.changelog_way import application_of
 from migrate.spec.spec import Spec
+from migrate.stores.files import fsync_tree, own_like
+from migrate.stores.rocksdb.layout import rocksdb_identities
 
 
 @system_errors_explained()
@@ -143,4 +166,272 @@ def _check_places(places: Places, allowed: set[tuple[str, str]]) -> None:
         raise RefusedError(
             f"{places.live} and {places.staged} hold other stores than those of the cut-over",
             hint="was one restored or created again since? stateferry rollback SPEC goes back to the old ones",
+        )
+
+
+_RUN = "stateferry run SPEC"
+
+
+_START_OVER = "the new stores no longer match: start over (stateferry abandon SPEC, then stateferry run SPEC)"
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedStores:
+    """The verified new store partitions of a migration, ready to go live."""
+
+    plan: Plan
+    context: Context
+    staged: dict[str, Path]
+    """Where each was assembled, by store partition."""
+    accepted: tuple[Concern, ...]
+    """The concerns that were accepted."""
+
+
+def verified_stores(migration: Migration, acceptance: Acceptance) -> VerifiedStores:
+    """The new stores. Raises RefusedError unless all are assembled and their changelogs written, and what
+    `require_acceptance` raises.
+    """
+    spec, standing = migration.spec, migration.standing
+    plan = standing.plan
+    if plan is None:
+        raise RefusedError(f"the migration {spec.name!r} has no plan in {migration.home}", hint=_RUN)
+    context = make_context(spec, migration.listener)
+    check_spec(spec, context.ref, standing)
+    if not standing.is_assembled:
+        raise RefusedError(f"the new stores of {spec.name!r} are not complete", hint=f"{_RUN} completes them")
+    concerns = concerns_of(spec, standing, standing.totals, acceptance)
+    require_acceptance(concerns, "nothing was cut over")
+    accepted = signed_off(concerns)
+    changelogs = changelog_concerns(spec, standing, acceptance)
+    require_acceptance(changelogs, "nothing was cut over")
+    accepted += signed_off(changelogs)
+    return VerifiedStores(plan, context, standing.assembled, accepted)
+
+
+def start_journal(migration: Migration, stores: VerifiedStores, *, fence: bool) -> Journal:
+    """The journal of the exchanges. Raises RefusedError where old or new stores have changed."""
+    live = find_source(migration.spec)
+    source = _checked_source(migration, stores, live)
+    check_can_be_exchanged(migration.spec, live)
+    exchanges = tuple(
+        _exchange(migration, stores, source, each)
+        for each in live.partitions
+        if each.databases or stores.plan.new_partition(each).databases  # otherwise there is nothing to exchange
+    )
+    if source is live:
+        check_not_opened_since(migration.spec, stores.context.conversion, live)
+    broker, doubts = ask_broker(migration, source, stores.context.conversion, fence=fence)
+    return Journal(
+        source=stable_json(migration.spec.source),
+        changelog=note_of(migration.spec, stores.context.conversion, migration.standing),
+        warnings=(*stores.plan.warnings, *doubts),
+        accepted=stores.accepted,
+        exchanges=exchanges,
+        broker=broker,
+    )
+
+
+def _checked_source(migration: Migration, stores: VerifiedStores, live: Source) -> Source:
+    planned = {partition.id: partition for partition in stores.plan.store_partitions}
+    if moved := ", ".join(sorted({partition.id for partition in live.partitions} ^ planned.keys())):
+        raise SourceChangedError(f"tasks were added or removed since: {moved}", hint=_START_OVER)
+    if migration.spec.run.source == "snapshot":
+        source = find_snapshot(migration.spec)
+        check_identity(stores.plan.identity, store_identity(source))
+        return source
+    for partition in live.partitions:
+        if moved := ", ".join(sorted({*partition.databases} ^ {*planned[partition.id].databases})):
+            raise SourceChangedError(f"segments of {partition.id} were added or removed: {moved}", hint=_START_OVER)
+    return live
+
+
+def _exchange(migration: Migration, stores: VerifiedStores, source: Source, partition: StorePartition) -> Exchange:
+    """The exchange of one store partition, given as it is now."""
+    live, staged = migration.application / partition.path, stores.staged[partition.id]
+    new_partition = stores.plan.new_partition(partition)
+    if not new_partition.databases:
+        raise SourceChangedError(
+            f"{partition.id} had no segment when its snapshot was taken, and has some now", hint=_START_OVER
+        )
+    old_names = rocksdb_identities(live)
+    if not old_names:
+        raise RefusedError(
+            f"{live} has no file IDENTITY, which distinguishes the old store from the new one",
+            hint="let the application open the store once: RocksDB writes it; or name a [target] path",
+        )
+    if (taken := migration.application / new_partition.path) != live:
+        check_free(taken)
+    if own_like(live, staged):
+        fsync_tree(staged)
+    before = source.system.positions(migration.application, partition)
+    return Exchange(
+        partition=partition,
+        new_partition=new_partition,
+        staged=staged.relative_to(migration.home),
+        old=Path("old", partition.id),
+        old_names=tuple(sorted(old_names)),
+        new_names=tuple(sorted(rocksdb_identities(staged))),
+        old_state=_old_state(migration, stores.plan, source, partition),
+        new_state=_new_state(migration, staged, new_partition),
+        before=before,
+        after=_position_of_new(migration, source, stores.plan.partition(partition.id), before),
+    )
+
+
+def _old_state(migration: Migration, plan: Plan, source: Source, partition: StorePartition) -> StoreState:
+    # since its snapshot the application may have made other segments
+    is_same = plan.partition(partition.id).databases == partition.databases
+    then = planned_state(plan, partition, migration.home) if is_same else None
+    state = store_state(partition.directories(migration.application), then)
+    if then is not None and state.content != then.content and not isinstance(source, SnapshotSource):
+        raise SourceChangedError(f"{partition.id} was written to since it was converted", hint=_START_OVER)
+    return state
+
+
+def _new_state(migration: Migration, staged: Path, partition: StorePartition) -> StoreState:
+    then = migration.standing.states[staged]
+    try:
+        state = store_state(partition.below(staged), then)
+    except RefusedError as error:
+        what = f"the new store {staged} is damaged: {error.message}"
+        raise RefusedError(what, hint=f"{_RUN} makes it again") from error
+    if state.content != then.content:
+        raise RefusedError(
+            f"the new store {staged} was written to since it was assembled",
+            hint=f"remove that directory; {_RUN} makes it again",
+        )
+    return state
+
+
+def _position_of_new(
+    migration: Migration, source: Source, partition: StorePartition, before: ChangelogOffsets
+) -> ChangelogOffsets:
+    """The new store's positions: the snapshot's, if it was made from one; in its own changelog, if one was written.
+
+    Raises SourceChangedError where the application is behind the snapshot.
+    """
+    written = ChangelogStanding(migration.standing.rows)
+    rewritten = rewritten_lines(migration.system, written, partition.id)
+    if not isinstance(source, SnapshotSource):
+        return new_positions(migration.spec, partition, before, rewritten)
+    after = source.record.positions[partition.id]
+    if before.is_behind(after):
+        raise SourceChangedError(
+            f"{partition.id} is at an earlier changelog position than its snapshot: the changelog was created again, "
+            "or the store was reset",
+            hint=_START_OVER,
+        )
+    return new_positions(migration.spec, partition, after, rewritten)
+
+
+_AT_ONCE = 8
+"""Changelogs that are looked at side by side."""
+
+
+_WAIT = (
+    "wait until it ends (transaction.timeout.ms), then run the same command again; or end what dead instances of this "
+    "host left open: stateferry cutover SPEC --fence"
+)
+
+
+_CATCH_UP = "stateferry catch-up SPEC brings them, once the application has stopped"
+
+
+_ABANDON = "stateferry abandon SPEC, then stateferry run SPEC, starts over"
+
+
+def check_nobody_is_at_work(migration: Migration) -> None:
+    """Raises RefusedError while the application's group has members. Without `[changelog]` no broker is asked."""
+    if migration.spec.changelog is not None:
+        with cluster_of(migration.spec) as cluster:
+            check_group(cluster, application_of(migration.spec), migration.spec)
+
+
+def ask_broker(
+    migration: Migration, source: Source, conversion: Conversion, *, fence: bool
+) -> tuple[AtCutOver | None, tuple[str, ...]]:
+    """What the broker says at a cut-over, None where nothing was written there; and warnings.
+
+    `fence`: transactions that dead instances of this host left open are ended. Raises RefusedError where the
+    application is at work, or a changelog is not as the stores need it.
+    """
+    spec, standing = migration.spec, ChangelogStanding(migration.standing.rows)
+    if spec.changelog is None:
+        return None, ()
+    with cluster_of(spec) as cluster:
+        group = check_group(cluster, application_of(spec), spec)
+        warnings = _doubts(group)
+        if (topics := standing.topics) is None:
+            return None, warnings
+        if fence:
+            end_transactions(cluster, spec, source, topics.changelogs, ours={})
+        end_writing(cluster, migration.home)
+        at = reached(spec, migration.standing.rows, source)
+        _check_changelogs(cluster, standing, topics, at)
+        check_repartition(cluster, spec, topics.changelogs)
+        if missing := check_none_missing(cluster, spec, topics):
+            warnings += (left_behind(missing),)
+        warnings += _doubts(check_other_topics(cluster, spec, conversion))
+        offsets = committed_offsets(cluster, application_of(spec))
+        if not offsets and not isinstance(group, Doubt):
+            warnings += _doubts(hidden_offsets(application_of(spec)))
+        return AtCutOver(topics=topics, offsets=offsets, missing=missing), warnings
+
+
+def _doubts(found: str | Doubt) -> tuple[str, ...]:
+    return (f"{found.detail}: {found.fix}",) if isinstance(found, Doubt) else ()
+
+
+def _check_changelogs(
+    cluster: Cluster, standing: ChangelogStanding, topics: Topics, at: Mapping[str, int | None]
+) -> None:
+    """Raises RefusedError where an old changelog went on, or a new one is not as it was written."""
+    last = standing.last_offsets
+
+    def check(each: Changelog) -> None:
+        _check_old(cluster, topics, each, at[each.store_partition] or 0, _CATCH_UP)
+        _check_new(cluster, topics, each, last[each.store_partition])
+
+    def check_rebuilt(each: Rebuilt) -> None:
+        if each.produced is not None:
+            mine = with_rebuilt(topics, (each.changelog,))
+            _check_old(cluster, mine, each.changelog, each.tail.end, _ABANDON)
+            _check_new(cluster, mine, each.changelog, each.produced.last_offset)
+
+    with ThreadPoolExecutor(_AT_ONCE) as threads:  # the application waits for it
+        for _ in (*threads.map(check, topics.changelogs), *threads.map(check_rebuilt, standing.rebuilt.values())):
+            pass
+
+
+def _check_old(cluster: Cluster, topics: Topics, changelog: Changelog, reached: int, hint: str) -> None:
+    check_still_ours(cluster, topics, changelog.topic)
+    topic, number = changelog.topic, changelog.number
+    ends = cluster.ends_of(topic, number)
+    if ends.stable < ends.end:
+        raise open_transaction((changelog, ends), _WAIT)
+    end = topics.starts[changelog.store_partition] if topics.way == "append" else ends.stable
+    if has_records(cluster.connection, topic, number, max(reached, ends.start), end):
+        raise RefusedError(
+            f"the changelog {topic}, partition {number}, has records from offset {reached} on, which the new store "
+            "lacks: the application went on",
+            hint=hint,
+        )
+
+
+def _check_new(cluster: Cluster, topics: Topics, changelog: Changelog, last: int | None) -> None:
+    check_still_ours(cluster, topics, changelog.new_topic)
+    topic, number = changelog.new_topic, changelog.number
+    ends = cluster.ends_of(topic, number)
+    after = topics.starts[changelog.store_partition] if last is None else last + 1
+    if after > ends.end:
+        raise RefusedError(
+            f"{topic}, partition {number}, ends at offset {ends.end}, and {last} was confirmed: the broker has lost "
+            "records",
+            hint="stateferry abandon SPEC, then stateferry run SPEC, writes them again",
+        )
+    if ends.stable < ends.end or has_records(cluster.connection, topic, number, max(after, ends.start), ends.stable):
+        raise RefusedError(
+            f"{topic}, partition {number}, has records after offset {after - 1}, which this migration did not write",
+            hint="has an application of the new version been started? stateferry abandon SPEC, then stateferry run "
+            "SPEC, starts over",
         )

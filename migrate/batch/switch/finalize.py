@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from migrate.batch.changelog.broker.claims import fleet_of
-from migrate.batch.changelog.broker.connect import cluster_of, half_done
-from migrate.batch.changelog.broker.held import in_words, missing_partitions
-from migrate.batch.changelog.broker.ownership import old_topics
-from migrate.batch.changelog.standing import ChangelogStanding
+from migrate.batch.changelog.broker_access import cluster_of, half_done
+from migrate.batch.changelog.held_topics import in_words, missing_partitions
+from migrate.batch.changelog.host_claims import fleet_of
+from migrate.batch.changelog.topics import old_topics
 from migrate.batch.home import (
     CHANGELOG,
     CHUNKS,
@@ -20,15 +19,16 @@ from migrate.batch.home import (
     remove_folder,
     remove_store,
 )
+from migrate.batch.ledger.changelog_standing import ChangelogStanding
 from migrate.batch.ledger.gates import signed_off
-from migrate.batch.preflight.places import check_home
+from migrate.batch.preflight.directories import check_home
 from migrate.batch.run_lock import alone_in_its_folder
 from migrate.batch.switch.checksums import check_in_use
-from migrate.batch.switch.migration import Migration, open_migration, switch_report
-from migrate.batch.switch.places import is_seen
+from migrate.batch.switch.locked_migration import Migration, open_migration, switch_report
+from migrate.batch.switch.store_locations import is_seen
 from migrate.errors import RefusedError, system_errors_explained
 from migrate.kafka.cluster import Cluster
-from migrate.model.changelog.written import Topics
+from migrate.model.changelogs import Topics
 from migrate.model.events import Listener, ignore
 from migrate.model.ledger_row import Step
 from migrate.model.reports import Held, SwitchReport

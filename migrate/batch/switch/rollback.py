@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from migrate.batch.changelog.broker.connect import half_done
+from migrate.batch.changelog.application_group import check_group, merged, moved_since, set_back
+from migrate.batch.changelog.broker_access import cluster_of, half_done
+from migrate.batch.changelog.host_claims import fleet_of
+from migrate.batch.changelog.store_changelogs import line_after
+from migrate.batch.changelog.topics import check_still_ours
+from migrate.batch.changelog.undo import undo
 from migrate.batch.home import is_store_alone, remove_store
 from migrate.batch.run_lock import alone_in_its_folder
-from migrate.batch.switch.migration import (
-    Migration,
-    check_in_place,
-    is_as_it_was,
-    open_migration,
-    switch_report,
-)
-from migrate.batch.switch.places import Places, sync_names
-from migrate.batch.switch.way_back import WayBack
+from migrate.batch.switch.locked_migration import Migration, check_in_place, is_as_it_was, open_migration, switch_report
+from migrate.batch.switch.store_locations import Places, sync_names
 from migrate.errors import RefusedError, system_errors_explained
 from migrate.model.events import Listener, ignore
-from migrate.model.journal import Exchange, Journal
+from migrate.model.journal import AtCutOver, Exchange, Journal
 from migrate.model.ledger_row import Step
-from migrate.model.reports import SwitchReport
+from migrate.model.reports import SetBack, SwitchReport
 from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
 from migrate.spec.spec import Spec
 from migrate.stores.files import remove_empty
@@ -184,3 +183,49 @@ def _drop_discarded(migration: Migration, every: list[Places]) -> None:
             remove_store(places.staged)
         if places.old in places.ours:
             remove_empty(places.old.parent, below=migration.home)
+
+
+@dataclass(frozen=True, slots=True)
+class WayBack:
+    """The way back at the broker, where changelogs were written for the new stores."""
+
+    migration: Migration
+    every: Sequence[Places]
+    at: AtCutOver
+    leaves_offsets: bool
+    """Whether what was read since stays read: the old stores lack it."""
+
+    def begin(self, journal: Journal) -> Journal:
+        """The journal with what will be set back. Raises RefusedError where it cannot be, or somebody is at work."""
+        topics = self.at.topics
+        with cluster_of(self.migration.spec, "the cut-over has rewritten changelogs") as cluster:
+            check_group(cluster, topics.application, self.migration.spec)
+            for name in topics.names if topics.way == "append" else ():
+                check_still_ours(cluster, topics, name)
+            moved = () if self.leaves_offsets else moved_since(cluster, topics.application, self.at.offsets)
+        at = self.at.model_copy(update={"set_back": merged(self.at.set_back, moved)})
+        return journal.model_copy(update={"broker": at})
+
+    def carry_out(self, moved: Sequence[SetBack]) -> dict[str, Line]:
+        """Set these offsets back, and append the old values again; every attempt does all of it.
+
+        Returns the lines of the old stores, by store partition, where their changelogs have got records.
+        """
+        migration, topics, lines = self.migration, self.at.topics, dict[str, Line]()
+        fleet = fleet_of(migration.spec, topics)
+        with cluster_of(migration.spec) as cluster:
+            if not self.leaves_offsets:
+                set_back(cluster, topics.application, self.at.offsets, moved)
+            migration.notify("rollback.offsets-set-back")
+            if topics.way == "append":
+                fleet.mark("writing")
+                for old in (each for each in self.every if each.entry.partition.id in topics.claimed):
+                    name, directories = old.entry.partition.id, old.entry.partition.below(old.old_store)
+                    standing, changelog = migration.standing, topics.of(name)
+                    last = undo(cluster, migration.spec, standing, topics, partition=name, directories=directories)
+                    if last is not None:
+                        lines[name] = line_after(migration.system, changelog.topic, changelog.number, last)
+            fleet.give_up()
+        if topics.way == "append":
+            migration.notify("rollback.undone")
+        return lines

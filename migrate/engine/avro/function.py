@@ -1,17 +1,77 @@
-"""The source of an Avro program's functions: each reads a value and returns the new one.
+"""Avro programs as Python source, for the portable engine.
 
-In the source, `s1` is a position in the old value, `c1` a constant, `p1` a piece of the new value, `q1` a list of them.
+The source is made of operations and numbers. The bytes to write are bound to names, so that data never becomes code.
+The generated code bails out of an unusual value (damaged, in several blocks, nested too deeply): `run_avro` converts it
+or reports what is wrong with it.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any
 
+from formats.avro.binary import PACK
 from formats.avro.operations import MAX_DEPTH, Arrange, Call, Choice, Drop, Emit, Operations, Promote, Repeat
-from formats.avro.program import EXACT
-from migrate.engine.avro.reading import Reading, table_of
-from migrate.engine.avro.source import END, Constant, Piece, Source, Span, Variable
+from formats.avro.program import EXACT, AvroProgram, is_exact, run_avro
+from migrate.engine.avro.reading import END, Constant, Piece, Reading, Source, Span, Variable, table_of
+from migrate.engine.bail_out import BailOutError
+
+Column = Callable[[list[bytes]], list[bytes]]
+
+
+FAILURES = (BailOutError, IndexError, UnicodeDecodeError, RecursionError, struct.error)
+"""What the generated code raises where it bails out: itself, or by reading past what it expects."""
+
+
+def long_number(data: bytes, at: int, bits: int = 64) -> tuple[int, int]:
+    """(the number as stored, with its sign in the lowest bit; where it ends). Raises BailOutError."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            break
+        shift += 7
+    if not byte or value >> bits:
+        raise BailOutError
+    return value, at
+
+
+def generate(program: AvroProgram) -> Callable[[bytes], bytes]:
+    """A function that does what `run_avro` does with the program, and raises what it raises, many times faster."""
+    return _bound(program)[0]
+
+
+def generate_column(program: AvroProgram) -> Column:
+    """A function that converts many values. It raises EntryError at the first that has no new form."""
+    return _bound(program)[1]
+
+
+@lru_cache(maxsize=64)
+def _bound(program: AvroProgram) -> tuple[Callable[[bytes], bytes], Column]:
+    source = Source(program)
+    slow = partial(run_avro, program)
+    names: dict[str, Any] = {
+        "BailOut": BailOutError,
+        "FAILURES": FAILURES,
+        "is_exact": is_exact,
+        "long_number": long_number,
+        "slow": slow,
+        "pack_float": PACK["float"].pack,
+        "pack_double": PACK["double"].pack,
+        "float_at": PACK["float"].unpack_from,
+    }
+    text = render(source)
+    names.update(source.constants)
+    try:
+        exec(compile(text, "<avro program>", "exec"), names)
+    except RecursionError:  # a union of thousands of branches is more than Python's compiler takes
+        return slow, lambda column: list(map(slow, column))
+    return names["convert"], names["convert_column"]
+
 
 LARGE = 5000
 """A function of more lines is not written out a second time for columns."""

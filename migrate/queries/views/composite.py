@@ -11,20 +11,30 @@ from formats.layout import HEADERS, PLAIN, TIMESTAMP, Carried
 from formats.serde import BYTES, Serde, uses_headers
 from migrate.errors import ConversionError, MigrationError, StoreClosedError
 from migrate.model.key_range import show_key
-from migrate.queries.definition import StoreDefinition
-from migrate.queries.open.partition import Opened, Partition
-from migrate.queries.views.results import ValueAndTimestamp, ValueTimestampHeaders
-from migrate.stores.records import BatchSource, Record
+from migrate.queries.open.partition import Opened, Partition, StoreDefinition
+from migrate.stores.state_store import BatchSource, Record
 
 T = TypeVar("T")
+
+
 Decoder = Callable[[bytes, bytes], Any]
 """From a stored key and value to what a view returns for the value."""
+
+
 Search = Callable[[Opened], Iterator[T]]
 """From a store partition to what is found in it."""
+
+
 KeyDecoder = Callable[[bytes, bytes, bytes], Any]
 """From a serialized key, and the stored key and value that it is of, to the key."""
+
+
 _FIRST_PULL, _LAST_PULL = 16, 256
+
+
 _MOST = (1 << 63) - 1
+
+
 _NO_HEADERS = Headers()
 
 
@@ -236,3 +246,50 @@ def undecodable(reader: str, stored_key: bytes, error: EntryError) -> Conversion
         reason=str(error),
         hint="name the format and the serdes that wrote the store",
     )
+
+
+class KeyValue(NamedTuple):
+    """A record of a key-value store."""
+
+    key: Any
+    value: Any
+
+
+class ValueAndTimestamp(NamedTuple):
+    """A value and the time of the record that wrote it; -1: unknown."""
+
+    value: Any
+    timestamp: int
+
+
+class ValueTimestampHeaders(NamedTuple):
+    """The same with the record's headers."""
+
+    value: Any
+    timestamp: int
+    headers: Headers
+
+
+class TimeWindow(NamedTuple):
+    """A window, or the times of a session's first and last record."""
+
+    start: int
+    end: int | None
+    """Exclusive for a window, inclusive for a session; None: a window whose size is not known."""
+
+
+class Windowed(NamedTuple):
+    """A key and its window or session."""
+
+    key: Any
+    window: TimeWindow
+
+
+class VersionedRecord(NamedTuple):
+    """A version of a key's value."""
+
+    value: Any
+    timestamp: int
+    """Since when it holds."""
+    valid_to: int | None = None
+    """Until when; None: it is the newest."""

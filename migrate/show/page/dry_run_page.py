@@ -17,11 +17,21 @@ from migrate.dry_run.dry_run_report import (
     Segmentation,
     Verdict,
 )
-from migrate.model.units import duration, moment, number, plural, size
-from migrate.show.page.key_map import Band, Piece, band_name, bands, title
-from migrate.show.page.plots import Part, Plot, parts_of, size_histogram, sorted_bars
+from migrate.model.display import duration, moment, number, plural, size
+from migrate.show.page.plots import (
+    Band,
+    Part,
+    Piece,
+    Plot,
+    band_name,
+    bands,
+    parts_of,
+    size_histogram,
+    sorted_bars,
+    title,
+)
 from migrate.show.page.rendering import render
-from migrate.show.text.changelogs import changelog_rows
+from migrate.show.text.report_text import changelog_rows
 
 _FINDINGS: tuple[Outcome, ...] = ("failed", "warning", "waiting")
 _ORDER: tuple[Outcome, ...] = (*_FINDINGS, "not run", "ok")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from migrate.queries.side_by_side.report import GetReport, SideBySide
+from migrate.queries.get_report import GetReport, SideBySide
 from migrate.show.page.rendering import render
-from migrate.show.text.get import Row, found_records, rows_of, sentence, summary
+from migrate.show.text.get_text import Row, found_records, rows_of, sentence, summary
 
 _TONES = {"equal": "good", "different": "bad", "missing": "bad", "extra": "bad", "rejected": "bad", "dropped": "warn"}
 _LONGEST = 80

@@ -9,17 +9,30 @@ from math import floor, log, log10
 from statistics import median
 from typing import TypeVar
 
+from migrate.batch.status.history import ChunkDone
+from migrate.batch.status.status import Span, pauses_of, spans_of
 from migrate.dry_run.dry_run_report import Sizes
-from migrate.model.units import duration, number, plural, share, size
-from migrate.show.page.working_time import RateOverTime
+from migrate.model.display import duration, number, plural, share, size, visible
 
 N = TypeVar("N", bound=float)
+
+
 _STEEP = 30
+
+
 _MOST_LABELS = 8
+
+
 _MOST_NOTED_PAUSES = 3
+
+
 _NOTE_WIDTH = 20
 """Percent of the plot: texts of pauses that are closer would cover each other."""
+
+
 _HEADROOM = 1.16
+
+
 Step = tuple[float, float, float]
 """(left, right, top): the sides as percent from the left, the top as percent from the top of the plot."""
 
@@ -187,3 +200,147 @@ def _short(number: float) -> str:
         if number >= length:
             return f"{number / length:,.3g}{word}"
     return f"{number:,.3g}"
+
+
+_CHUNKS_PER_LINE = 80
+"""More of them cannot be distinguished on a phone."""
+
+
+_LEAST_WIDTH = 0.5
+"""Percent of a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One chunk before it is placed on the map."""
+
+    band: str
+    title: str
+    size: int
+    tone: float = 1.0
+    """Strength of the colour, 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One chunk on the map."""
+
+    width: float
+    """Percent of a line; the page starts a new line when one is full."""
+    opacity: float
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """One RocksDB directory."""
+
+    label: str
+    summary: str
+    """The number of chunks and their size."""
+    segments: tuple[Segment, ...]
+
+
+def band_name(store_partition: str, database: str) -> str:
+    """The name of a RocksDB directory on the page."""
+    return store_partition if database in ("", ".") else f"{store_partition}/{database}"
+
+
+def title(number: int, keys: object, extent: int, *, seconds: float | None = None) -> str:
+    """The tooltip of a chunk."""
+    took = "" if seconds is None else f", {duration(seconds)}"
+    return visible(f"chunk {number}: {size(extent)}{took}, keys {keys}")
+
+
+def bands(pieces: Iterable[Piece]) -> list[Band]:
+    """The bands of the map, all on one scale."""
+    by_band: dict[str, list[Piece]] = {}
+    for piece in pieces:
+        by_band.setdefault(piece.band, []).append(piece)
+    scale = _bytes_per_line(list(by_band.values()))
+    return [_band(label, chunks, scale) for label, chunks in by_band.items()]
+
+
+def _bytes_per_line(all_pieces: Sequence[Sequence[Piece]]) -> float:
+    """The scale at which the chunks of the fullest line can be distinguished.
+
+    A chunk that is very much larger than the others fills a line, so that the others stay visible.
+    """
+    sizes = [piece.size for pieces in all_pieces for piece in pieces]
+    if not sizes:
+        return 1.0
+    lines = [sum(piece.size for piece in pieces) / -(-len(pieces) // _CHUNKS_PER_LINE) for pieces in all_pieces]
+    ceiling = max(1.0, median(sizes)) * _CHUNKS_PER_LINE
+    return max(1.0, min(max(lines), ceiling), min(max(sizes), ceiling))
+
+
+def _band(label: str, pieces: Sequence[Piece], scale: float) -> Band:
+    segments = (Segment(_width(piece.size / scale), round(piece.tone, 2), piece.title) for piece in pieces)
+    summary = f"{plural(len(pieces), 'chunk')}, {size(sum(piece.size for piece in pieces))}"
+    return Band(label, summary, tuple(segments))
+
+
+def _width(part: float) -> float:
+    """The width in percent, rounded down so that the chunks of a full line stay on it."""
+    return min(100.0, max(_LEAST_WIDTH, floor(100_000 * part) / 1000))
+
+
+_BINS = 72
+
+
+@dataclass(frozen=True, slots=True)
+class RateOverTime:
+    """Records per second, bin by bin."""
+
+    edges: tuple[float, ...]
+    """Edges of the bins, in seconds of work since the first chunk started."""
+    rates: tuple[float, ...]
+    pauses: tuple[tuple[float, float], ...]
+    """Each as (start in seconds of work, length in seconds)."""
+
+    @property
+    def seconds(self) -> float:
+        """The length of the work."""
+        return self.edges[-1]
+
+
+def measure(chunks: Sequence[ChunkDone]) -> RateOverTime | None:
+    """The rate of chunks, whose records are spread evenly over their time; None without chunks."""
+    spans = spans_of((chunk.seconds, chunk.committed_at_ms, chunk.records_in) for chunk in chunks)
+    if not spans:
+        return None
+    spans, pauses = _without_pauses(spans, pauses_of(spans))
+    first, last = spans[0].start, max(each.end for each in spans)
+    bins = min(_BINS, max(8, 3 * len(spans)))
+    width = (last - first) / bins
+    counts = [0.0] * bins
+    for each in spans:
+        _spread(each, first, width, counts)
+    edges = tuple(width * number for number in range(bins + 1))
+    return RateOverTime(edges, tuple(records / width for records in counts), tuple(pauses))
+
+
+def _without_pauses(
+    spans: Sequence[Span], pauses: Sequence[tuple[float, float]]
+) -> tuple[list[Span], list[tuple[float, float]]]:
+    """The spans without the pauses between them, and the pauses in seconds of work."""
+    moved = []
+    for each in spans:
+        before = sum(until - since for since, until in pauses if until <= each.start)
+        moved.append(Span(each.start - before, each.end - before, each.records))
+    seams, passed = [], spans[0].start
+    for since, until in pauses:
+        seams.append((since - passed, until - since))
+        passed += until - since
+    return moved, seams
+
+
+def _spread(span: Span, first: float, width: float, counts: list[float]) -> None:
+    per_second = span.records / (span.end - span.start)
+    number = min(len(counts) - 1, int((span.start - first) / width))
+    while number < len(counts):
+        start, end = first + number * width, first + (number + 1) * width
+        if start >= span.end:
+            break
+        counts[number] += per_second * max(0.0, min(end, span.end) - max(start, span.start))
+        number += 1

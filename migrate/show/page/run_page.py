@@ -10,15 +10,26 @@ from statistics import median
 from migrate.batch.ledger.gates import not_accepted
 from migrate.batch.status.history import ChunkDone, RunHistory
 from migrate.model.comparison import Verification
+from migrate.model.display import duration, moment, number, plural, size
 from migrate.model.key_range import show_key
 from migrate.model.packages import VERSION
 from migrate.model.reports import Concern, Phase, State, Throughput
-from migrate.model.units import duration, moment, number, plural, size
-from migrate.show.page.key_map import Band, Piece, band_name, bands, title
-from migrate.show.page.plots import Part, Plot, parts_of, sorted_bars, throughput
+from migrate.show.page.plots import (
+    Band,
+    Part,
+    Piece,
+    Plot,
+    RateOverTime,
+    band_name,
+    bands,
+    measure,
+    parts_of,
+    sorted_bars,
+    throughput,
+    title,
+)
 from migrate.show.page.rendering import render
-from migrate.show.page.working_time import RateOverTime, measure
-from migrate.show.text.changelogs import changelogs_in_words
+from migrate.show.text.report_text import changelogs_in_words
 
 _STATES: dict[State, tuple[str, str]] = {
     "not started": ("idle", "Not started"),

@@ -18,7 +18,6 @@ from migrate.errors import RefusedError, StoreClosedError, StoreLockedError
 from migrate.library_messages import is_lock_held, is_not_found
 from migrate.stores.files import raise_open_files
 from migrate.stores.lock import check_unlocked
-from migrate.stores.records import Record
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, Database
 from migrate.stores.rocksdb.layout import database_files, is_half_made, is_rocksdb
 from migrate.stores.rocksdb.options_file import check_comparator, check_options, read_options
@@ -26,6 +25,7 @@ from migrate.stores.rocksdb.scan import OnColumns, Scan, value_of
 from migrate.stores.rocksdb.transactions import check_nothing_prepared
 from migrate.stores.rocksdb.unreadable import cannot_open
 from migrate.stores.rocksdb.writing import TableOptions, table_options
+from migrate.stores.state_store import Record
 
 _OWN_CONFIG = "rocksdict-config.json"
 _RECOVERING = "] Recovering from manifest file: "

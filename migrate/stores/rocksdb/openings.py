@@ -8,22 +8,29 @@ scan reads its blocks from the files (`streaming`).
 from __future__ import annotations
 
 import os
+import resource
 import time
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Lock, Thread
 
+from migrate.errors import MigrationError, RefusedError, StoreNotReadyError
 from migrate.stores.files import make_directories, remove_tree
-from migrate.stores.rocksdb.database import DEFAULT_FAMILY, Database, open_read_only
+from migrate.stores.rocksdb.database import DEFAULT_FAMILY, Database, open_read_only, open_unmanaged
+from migrate.stores.rocksdb.layout import database_files
 from migrate.stores.rocksdb.writing import create_database
 
 _MOST_IDLE = 4
 """The old and the new store of two tasks. Each takes about 1 KiB for each of its tables, and has up to 64 files open:
 at 4 000 tables 3 MiB, at 16 000 17 MiB."""
+
+
 _IDLE_SECONDS = 5.0
 """Longer than a worker waits for its next task; removed files take up space for so long."""
+
 
 _Opened = tuple[Database, ExitStack]
 
@@ -97,6 +104,8 @@ def _close(openings: list[tuple[float, _Opened]]) -> None:
 
 
 _openings = _Openings()
+
+
 os.register_at_fork(after_in_child=_openings.forget)
 
 
@@ -142,3 +151,66 @@ def open_tables(files: Sequence[Path], folder: Path) -> Iterator[Database]:
             yield database
     finally:
         remove_tree(folder)
+
+
+_DESCRIPTORS = Path("/proc/self/fd")
+
+
+_ATTEMPTS = 5
+
+
+_SPARE_FILES = 64
+"""Descriptors that opening takes for a while, besides those of tables."""
+
+
+class HeldDirectory:
+    """A directory, held as long as this object lives."""
+
+    def __init__(self, name: Path, within: HeldDirectory | None = None) -> None:
+        """`within`: the directory that `name` is relative to. Raises FileNotFoundError."""
+        self.name: Path = name if within is None else within.name / name
+        descriptor = os.open(self.name if within is None else within.path / name, os.O_RDONLY | os.O_DIRECTORY)
+        weakref.finalize(self, os.close, descriptor)
+        status = os.fstat(descriptor)
+        self.identity = status.st_dev, status.st_ino
+        self.path: Path = _DESCRIPTORS / str(descriptor) if _DESCRIPTORS.is_dir() else self.name
+        """Leads to this directory, whatever has its name by now."""
+
+    def has_its_name(self) -> bool:
+        """Whether the directory still has its name. Raises FileNotFoundError where nothing has it."""
+        status = os.stat(self.name)  # noqa: PTH116 - asked for each read
+        return (status.st_dev, status.st_ino) == self.identity
+
+
+def open_held(directory: HeldDirectory) -> Database:
+    """Open it with every table, until nothing refers to the database, its families and their scans any more.
+
+    What it holds is of one time, also beside a running owner.
+
+    Raises RefusedError for a missing, truncated or unreadable file, where it is no RocksDB directory, or where this
+    process may not open that many files.
+    """
+    try:
+        _check_files_allowed(directory)
+        for _ in range(_ATTEMPTS):
+            database = open_unmanaged(directory.path)
+            if database.has_every_log():
+                return database
+    except MigrationError as error:
+        error.message = error.message.replace(str(directory.path), str(directory.name))
+        error.args = (error.message,)
+        raise
+    raise StoreNotReadyError(f"{directory.name} is being written to faster than it opens", hint="retry with backoff")
+
+
+def _check_files_allowed(directory: HeldDirectory) -> None:
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    tables = len(database_files(directory.path).tables)
+    in_use = len(os.listdir(_DESCRIPTORS)) if _DESCRIPTORS.is_dir() else 0  # noqa: PTH208 - names alone
+    needed = tables + in_use + _SPARE_FILES
+    if allowed not in (resource.RLIM_INFINITY, -1) and needed > allowed:
+        raise RefusedError(
+            f"{directory.name} has {tables} tables, which queries hold open; this process has {in_use} files open, "
+            f"and may have {allowed}",
+            hint=f"raise the limit of open files: ulimit -n {max(2 * needed, 4096)}",
+        )

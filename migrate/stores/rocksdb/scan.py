@@ -15,7 +15,7 @@ from migrate.errors import CorruptionError, RefusedError
 from migrate.library_messages import met_too_many_deleted
 from migrate.model.key_range import show_key
 from migrate.stores.batch import Batch
-from migrate.stores.records import Record
+from migrate.stores.state_store import Record
 
 MAX_BATCH_RECORDS = 1024
 MAX_BATCH_BYTES = 1 << 18

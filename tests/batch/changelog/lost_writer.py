@@ -11,7 +11,7 @@ import signal
 import sys
 from pathlib import Path
 
-from migrate.batch.chunk.produce import produce
+from migrate.batch.chunk.write_changelog import produce
 from migrate.errors import ChangelogFailedError
 from migrate.kafka.writer import Writer
 

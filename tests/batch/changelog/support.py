@@ -15,9 +15,8 @@ from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
 from migrate.kafka.reader import read
 from migrate.kafka.writer import Writer
-from migrate.spec.loading import parse_spec
-from migrate.spec.spec import Spec
-from migrate.stores.changelog_batch import ChangelogBatch
+from migrate.spec.spec import Spec, parse_spec
+from migrate.stores.batch import ChangelogBatch
 from tests.shared.windowed import checkpoint, make_segments, window_key
 from tests.support import KEY_VALUE, TIMESTAMPED, make_families, read_family
 

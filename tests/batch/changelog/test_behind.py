@@ -13,7 +13,7 @@ from migrate.errors import BrokerError
 from migrate.kafka.cluster import Cluster, Committed
 from migrate.kafka.reader import read
 from migrate.model.reports import Behind
-from migrate.show.text.changelogs import behind_in_words
+from migrate.show.text.report_text import behind_in_words
 from migrate.spec.spec import Spec
 from tests.batch.changelog.support import NOW, App, convert
 from tests.broker.broker import Broker

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from migrate import cutover, run, verify
-from migrate.batch.changelog import write
-from migrate.batch.changelog.standing import ChangelogStanding
-from migrate.batch.changelog.writing import begin_writing, end_writing
-from migrate.batch.chunk import produce
+from migrate.batch.changelog import write_topics as write
+from migrate.batch.changelog.write_topics import begin_writing, end_writing
+from migrate.batch.chunk import write_changelog as produce
 from migrate.batch.chunk.executor import Executor, Finished
-from migrate.batch.chunk.produce import Confirmed, write_records
 from migrate.batch.chunk.task import Task
+from migrate.batch.chunk.write_changelog import Confirmed, write_records
+from migrate.batch.ledger.changelog_standing import ChangelogStanding
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import read_ledger
 from migrate.errors import ChangelogFailedError, ExitCode, InterruptedMigrationError, RefusedError, VerificationError
@@ -29,10 +29,10 @@ from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
 from migrate.kafka.reader import read
 from migrate.kafka.writer import Writer
-from migrate.model.changelog.written import Changelog
+from migrate.model.changelogs import Changelog
 from migrate.model.events import RUN_EVENTS
 from migrate.model.ledger_row import Step
-from migrate.stores.changelog_batch import ChangelogBatch
+from migrate.stores.batch import ChangelogBatch
 from tests.batch.changelog.support import NOW, TASKS, WINDOW, App
 from tests.broker.broker import Broker
 from tests.shared.windowed import checkpoint

@@ -14,17 +14,16 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from migrate import RefusedError, catch_up, cutover, doctor, plan, report, run, status
-from migrate.batch.changelog.broker import stopped
+from migrate.batch.changelog import application_group as stopped
 from migrate.batch.preflight.check import CheckReport
 from migrate.batch.status.history import report as history_of
-from migrate.kafka import client as kafka_client
+from migrate.kafka import cluster as kafka_client
 from migrate.kafka.cluster import Cluster, Committed
 from migrate.kafka.connection import Connection
 from migrate.show.output import Output
 from migrate.show.page.dry_run_page import dry_run_page
 from migrate.show.page.run_page import run_page
-from migrate.show.text.changelogs import changelog_rows
-from migrate.show.text.reports import show_run, show_status, show_switch
+from migrate.show.text.report_text import changelog_rows, show_run, show_status, show_switch
 from migrate.spec.spec import Spec
 from tests.broker.broker import USERS, Broker
 from tests.broker.rights import allow

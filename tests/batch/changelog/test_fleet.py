@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from migrate import abandon, catch_up, cutover, rollback, run
-from migrate.batch.changelog.standing import ChangelogStanding
+from migrate.batch.ledger.changelog_standing import ChangelogStanding
 from migrate.batch.ledger.table import read_ledger
 from migrate.errors import RefusedError
 from migrate.kafka.claims import Claim, Claims, change_claims, read_claims

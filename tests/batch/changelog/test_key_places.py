@@ -12,10 +12,10 @@ import pytest
 from formats import StateRecord
 from formats.partitioners import PARTITIONERS
 from migrate import catch_up, plan, run
-from migrate.batch.ledger.stored_plan import load_plan
+from migrate.batch.home import load_plan
 from migrate.dry_run.dry_run_report import DryRunReport
 from migrate.errors import RejectedError
-from migrate.queries.side_by_side.stores import SideBySideStores
+from migrate.queries.side_by_side import SideBySideStores
 from tests.batch.changelog.support import NOW, TASKS, WINDOW, App, Record
 from tests.broker.broker import Broker
 from tests.shared.windowed import window_key

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from migrate.batch.changelog.lines import line_after
+from migrate.batch.changelog.store_changelogs import line_after
 from migrate.systems import System
 from migrate.systems.checkpoint_file import OFFSET_UNKNOWN
 from migrate.systems.kafka_streams import KafkaStreams

@@ -10,7 +10,7 @@ from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
 from migrate.kafka.reader import read
 from migrate.kafka.writer import Writer
-from migrate.stores.changelog_batch import ChangelogBatch
+from migrate.stores.batch import ChangelogBatch
 from tests.batch.changelog.support import NOW, TASKS
 from tests.broker.broker import Broker
 from tests.shared.registry_server import Registry, Version, serving

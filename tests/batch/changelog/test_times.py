@@ -13,14 +13,14 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from formats import get_format
 from migrate import run, verify
 from migrate.batch.ledger.table import read_ledger
-from migrate.engine.changelog import from_changelog
+from migrate.engine.changelog_codec import from_changelog
 from migrate.errors import ChangelogFailedError, ChunkFailedError
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.reader import read
 from migrate.kafka.writer import Writer
-from migrate.model.changelog.taken import Times, recorded_times
+from migrate.model.changelogs import Times, recorded_times
 from migrate.model.events import Event
-from migrate.stores.changelog_batch import ChangelogBatch
+from migrate.stores.batch import ChangelogBatch
 from migrate.stores.rocksdb.database import open_read_only
 from migrate.stores.rocksdb.writing import SstWriter, TableOptions, create_database
 from tests.batch.changelog.support import NOW, TASKS, App, Record

@@ -10,9 +10,9 @@ import pytest
 
 from formats import StateRecord
 from migrate import catch_up, plan, run
-from migrate.batch.changelog import times
+from migrate.batch.changelog import take_key_times as times
 from migrate.dry_run.examples import timestamp_in_words
-from migrate.queries.side_by_side.stores import SideBySideStores
+from migrate.queries.side_by_side import SideBySideStores
 from migrate.spec.spec import Spec
 from tests.batch.changelog.support import NOW, TASKS, Record
 from tests.batch.changelog.test_times import PlainApp

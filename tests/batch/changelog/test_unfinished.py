@@ -8,7 +8,7 @@ import pytest
 
 from migrate import RefusedError, Spec, catch_up, cutover, report, run, status, verify
 from migrate.batch.ledger.gates import not_accepted
-from migrate.batch.status.watch import Watch
+from migrate.batch.status.status import Watch
 from migrate.show.page.run_page import run_page
 from tests.batch.changelog.support import TASKS, App, tail_of
 from tests.batch.switch.support import StopAt, StoppedError

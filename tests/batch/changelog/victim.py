@@ -9,8 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from migrate import run
-from migrate.batch.changelog import assembled
-from migrate.batch.ledger import shared_commits
+from migrate.batch.ledger import table as shared_commits
+from migrate.batch.plan import new_stores as assembled
 from migrate.model.events import Event
 from tests.batch.changelog.support import App
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from migrate.batch.chunk.executor import InProcessExecutor, run_all
-from migrate.batch.chunk.rewrite import RewriteTask
+from migrate.batch.chunk.rewrite_chunk import RewriteTask
 from migrate.batch.chunk.task import Task, TaskResult
 from migrate.errors import MigrationError
 from migrate.model.receipt import Receipt

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from migrate.batch.chunk.changelog_entries import paired
-from migrate.batch.chunk.reread import OutOfOrderError, in_order
-from migrate.stores.changelog_batch import ChangelogBatch
+from migrate.stores.batch import ChangelogBatch
+from migrate.stores.merge import OutOfOrderError, in_order, paired
 
 _KEYS = st.lists(st.integers(0, 40))
 

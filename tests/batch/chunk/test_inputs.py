@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from formats import Format, get_format
-from migrate.batch.chunk.reader import Inputs, newest_time, open_inputs
+from migrate.engine.chunk_source import Inputs, newest_time, open_inputs
 from migrate.errors import ChunkFailedError
 from migrate.model.key_range import KeyRange
 from migrate.model.plan import FamilyMapping, TimeSlice

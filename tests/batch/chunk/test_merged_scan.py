@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from migrate.batch.chunk.merged_scan import MergedScan
 from migrate.stores.batch import Batch
+from migrate.stores.merge import MergedScan
 
 KEYS = st.one_of(st.binary(max_size=3), st.sampled_from([b"", b"\x00", b"\xff", b"\xff\xff", b"a", b"ab", b"ab\x00"]))
 SCANS = st.lists(st.dictionaries(KEYS, st.binary(max_size=4), max_size=12), max_size=5)

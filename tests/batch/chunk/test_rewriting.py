@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from formats import StateRecord
-from migrate.batch.chunk.rewrite import rewrite_chunk
-from migrate.batch.ledger.intervals import has_files
+from migrate.batch.chunk.rewrite_chunk import rewrite_chunk
+from migrate.batch.ledger.receipts_in_force import has_files
 from migrate.model.receipt import read_receipt
 from migrate.spec.conversion_ref import ConversionRef
 from tests.shared.builders import chunk, rewrite, rewrite_task

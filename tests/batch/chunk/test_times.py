@@ -10,9 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from formats import FORMATS, Conversion, EntryError, conversion_problem
-from migrate.batch.chunk.times import TimesColumn, open_times, pack_block
 from migrate.engine.columns import pack_times, read_times
-from migrate.engine.converter import Converter
+from migrate.engine.key_times import TimesColumn, open_times, pack_block
+from migrate.engine.portable import Converter
 from migrate.engine.rejects import RejectsByReason
 from migrate.errors import ChunkFailedError
 from migrate.stores.batch import Batch

@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rocksdict import Rdict
 
-from migrate.batch.chunk.reader import Inputs
-from migrate.batch.chunk.rewrite import rewrite_chunk
-from migrate.batch.chunk.side_by_side import compare_gaps
-from migrate.batch.chunk.verify import CompareTask, DigestTask, run_verify_task, target_ranges
+from migrate.batch.chunk.compare_stores import CompareTask, DigestTask, compare_gaps, run_verify_task, target_ranges
+from migrate.batch.chunk.rewrite_chunk import rewrite_chunk
+from migrate.engine.chunk_source import Inputs
 from migrate.errors import CorruptionError
 from migrate.model.comparison import Mismatch, Verified, as_verified
 from migrate.model.key_range import KeyRange

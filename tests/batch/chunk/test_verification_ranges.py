@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from migrate.batch.chunk.reader import Inputs
-from migrate.batch.chunk.side_by_side import compare_gaps
-from migrate.batch.chunk.verify import CompareTask, run_verify_task
+from migrate.batch.chunk.compare_stores import CompareTask, compare_gaps, run_verify_task
 from migrate.batch.plan.cut import LEAST_BYTES
-from migrate.batch.steps import verify_subject
+from migrate.batch.steps import comparisons as verify_subject
+from migrate.engine.chunk_source import Inputs
 from migrate.model.comparison import Verified, as_verified
 from migrate.model.key_range import KeyRange
 from migrate.model.plan import DatabasePlan, FamilyMapping

@@ -11,9 +11,9 @@ import pytest
 from deltalake import DeltaTable
 
 from migrate.batch.ledger import table
-from migrate.batch.ledger.parquet import rows_in_file
+from migrate.batch.ledger.delta_log import rows_in_file
+from migrate.batch.ledger.receipts_in_force import Revision
 from migrate.batch.ledger.repair import repair_ledger
-from migrate.batch.ledger.revisions import Revision
 from migrate.batch.ledger.table import Ledger, read_ledger, read_repaired
 from migrate.errors import ChunkFailedError, ExitCode, FencedError, RefusedError
 from migrate.model.journal import Journal

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from migrate.batch.ledger.commit_log import IncompleteLogError, LedgerLog
+from migrate.batch.ledger.delta_log import IncompleteLogError, LedgerLog
 from migrate.batch.ledger.table import Ledger, read_ledger, read_repaired
 from migrate.errors import DamagedLedgerError, RefusedError
 from migrate.model.ledger_row import LEDGER_SCHEMA, Step, chunk_row

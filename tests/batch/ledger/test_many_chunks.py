@@ -9,8 +9,8 @@ import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
+from migrate.batch.home import load_plan, store_plan
 from migrate.batch.ledger.standing import Standing
-from migrate.batch.ledger.stored_plan import load_plan, store_plan
 from migrate.batch.ledger.table import Ledger
 from migrate.model.ledger_row import chunk_row
 from migrate.model.plan import Chunk

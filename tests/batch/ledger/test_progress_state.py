@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from migrate.batch.ledger.intervals import pending_chunks, totals_of
+from migrate.batch.ledger.receipts_in_force import pending_chunks, totals_of
 from migrate.batch.ledger.standing import Standing
 from migrate.model.key_range import KeyRange
 from migrate.model.ledger_row import Row, Step, chunk_row

@@ -7,9 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from migrate.batch.ledger import shared_commits
-from migrate.batch.ledger.shared_commits import SharedCommits
-from migrate.batch.ledger.table import Ledger, read_ledger
+from migrate.batch.ledger import table as shared_commits
+from migrate.batch.ledger.table import Ledger, SharedCommits, read_ledger
 from migrate.errors import FencedError
 from migrate.model.ledger_row import Row, chunk_row
 from migrate.model.receipt import Receipt

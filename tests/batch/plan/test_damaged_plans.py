@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from migrate import abandon, run
-from migrate.batch.ledger import stored_plan
-from migrate.batch.ledger.stored_plan import load_plan, store_plan
+from migrate.batch import home as stored_plan
+from migrate.batch.home import load_plan, store_plan
 from migrate.errors import ExitCode, RefusedError
 from migrate.model.plan import Chunk, Plan, newest_plan
 from migrate.spec.spec import Spec

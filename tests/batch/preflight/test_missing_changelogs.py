@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from migrate import RefusedError, Spec, SpecError, plan
-from migrate.batch.changelog.broker.ownership import existing
+from migrate.batch.changelog.topics import existing
 from migrate.kafka.cluster import Cluster
 from tests.shared.windowed import checkpoint
 from tests.support import KEY_VALUE, TIMESTAMPED, make_store, numbered

@@ -13,11 +13,11 @@ from click.testing import CliRunner
 from rocksdict import Options, Rdict
 
 from migrate import RefusedError, Spec, cutover, doctor, plan, run
-from migrate.batch.ledger.stored_plan import load_plan
+from migrate.batch.home import load_plan
 from migrate.cli.main import main
 from migrate.errors import ExitCode
 from migrate.model.events import Event
-from migrate.spec.loading import parse_spec
+from migrate.spec.spec import parse_spec
 from migrate.systems.checkpoint_file import read_checkpoint
 from tests.support import make_spec
 

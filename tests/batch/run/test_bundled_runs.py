@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from migrate.batch.chunk.executor import InProcessExecutor
-from migrate.batch.chunk.rewrite import RewriteTask
+from migrate.batch.chunk.rewrite_chunk import RewriteTask
 from migrate.batch.chunk.task import Task, TaskResult
 from migrate.batch.ledger.standing import read_standing
 from migrate.batch.run import run_with

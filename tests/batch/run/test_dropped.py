@@ -12,8 +12,8 @@ from migrate import Spec, cutover, migrate_store, plan, replay, report, run, sta
 from migrate.errors import DroppedError, RefusedError
 from migrate.show.output import Output
 from migrate.show.page.run_page import run_page
-from migrate.show.text.plan import show_plan
-from migrate.show.text.reports import show_run, show_status
+from migrate.show.text.plan_text import show_plan
+from migrate.show.text.report_text import show_run, show_status
 from tests.support import RAW, TIMESTAMPED, make_families, make_spec, make_store, numbered, raw_spec, read_family
 
 RECORDS = numbered(300)

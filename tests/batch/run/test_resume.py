@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from migrate import RunReport, run
+from migrate.batch.home import load_plan
 from migrate.batch.ledger.standing import read_standing
-from migrate.batch.ledger.stored_plan import load_plan
 from migrate.batch.ledger.table import Ledger, read_ledger
-from migrate.batch.steps import verify_ranges
+from migrate.batch.steps import comparisons as verify_ranges
 from migrate.errors import FencedError
 from migrate.model.events import RUN_EVENTS, Event
 from migrate.model.ledger_row import Step

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from migrate import cutover, plan, run, verify
-from migrate.batch.ledger.stored_plan import load_plan
-from migrate.batch.source.segments import EXPIRED
+from migrate.batch.home import load_plan
+from migrate.batch.plan.target_layout import EXPIRED
 from migrate.errors import ChunkFailedError, InterruptedMigrationError, RefusedError, VerificationError
 from migrate.model.events import Event
 from tests.shared.windowed import (

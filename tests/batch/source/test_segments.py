@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from migrate.batch.source.segments import EXPIRED, NewSegment, Retention, as_they_are, re_segmented, share
+from migrate.batch.plan.target_layout import EXPIRED, NewSegment, Retention, as_they_are, re_segmented, share
 from migrate.model.plan import Input, TimeSlice
 from migrate.model.store_partition import Segment
 from migrate.systems.kafka_streams import KafkaStreams

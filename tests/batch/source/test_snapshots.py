@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from migrate import run
-from migrate.batch.source.reading import read_store
+from migrate.batch.source.source import read_store
 from migrate.stores.rocksdb.database import Database, StoreContent
 from tests.support import make_store, numbered, open_store, raw_spec, read_family
 

@@ -8,8 +8,7 @@ import pytest
 
 from migrate import QueryableStores, QueryableStoreTypes, StoreDefinition, cutover, plan, run, snapshot, verify
 from migrate.errors import RefusedError, SpecError
-from migrate.spec.loading import parse_spec
-from migrate.spec.spec import Spec
+from migrate.spec.spec import Spec, parse_spec
 from tests.shared.windowed import checkpoint
 from tests.support import make_store, read_family
 

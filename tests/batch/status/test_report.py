@@ -15,7 +15,7 @@ from migrate import RefusedError, Spec, cutover, finalize, load_spec, rejects, r
 from migrate.batch.status.history import report
 from migrate.errors import RejectedError
 from migrate.show.output import Output
-from migrate.show.text.reports import show_rejects
+from migrate.show.text.report_text import show_rejects
 from tests.shared.commands import stateferry
 from tests.shared.following import RECORDS, held_run, make_migration
 from tests.support import copy_fixture, kafka_spec, make_store, numbered, raw_spec, tree_state

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from migrate.batch.ledger.standing import Standing
-from migrate.batch.status.throughput import rewriting_of
+from migrate.batch.status.status import rewriting_of
 from migrate.model.ledger_row import chunk_row
 from tests.shared.builders import receipt
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from migrate import cutover, finalize, load_spec, rollback, run
-from migrate.batch.status.watch import Watch
+from migrate.batch.status.status import Watch
 from tests.shared.commands import stateferry
 from tests.shared.following import COMMAND, held_run, make_migration, next_look, watching
 from tests.support import tree_state

@@ -10,10 +10,9 @@ import pytest
 from migrate import Spec, run
 from migrate.batch import identity
 from migrate.batch.identity import store_state
-from migrate.batch.ledger import shared_commits
-from migrate.batch.ledger.shared_commits import Pace
+from migrate.batch.ledger import table as shared_commits
 from migrate.batch.ledger.standing import read_standing
-from migrate.batch.ledger.table import read_ledger
+from migrate.batch.ledger.table import Pace, read_ledger
 from migrate.batch.steps import assemble
 from migrate.errors import InterruptedMigrationError, SourceChangedError, VerificationError
 from migrate.model.events import Event

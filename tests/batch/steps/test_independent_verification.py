@@ -10,15 +10,14 @@ from typing import Literal
 import pytest
 
 from migrate import run, verify
-from migrate.batch.chunk.reader import Records
-from migrate.batch.chunk.verify import CompareTask
-from migrate.batch.ledger import stored_plan
-from migrate.batch.ledger.stored_plan import load_plan, store_plan
-from migrate.batch.plan import make
+from migrate.batch import home as stored_plan
+from migrate.batch.chunk.compare_stores import CompareTask
+from migrate.batch.home import load_plan, store_plan
+from migrate.batch.plan import make_plan as make
 from migrate.batch.plan.cut import Cuts, cut
-from migrate.batch.plan.target_layout import new_segments
-from migrate.batch.source.segments import NewSegment
-from migrate.batch.steps import verify_full
+from migrate.batch.plan.target_layout import NewSegment, new_segments
+from migrate.batch.steps import comparisons as verify_full
+from migrate.engine.chunk_source import Records
 from migrate.errors import MigrationError, VerificationError
 from migrate.model.key_range import KeyRange
 from migrate.model.plan import DatabasePlan, FamilyMapping, Plan

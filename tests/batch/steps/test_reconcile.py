@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from migrate.batch.context import Context, make_context
-from migrate.batch.ledger.intervals import recorded_receipts
-from migrate.batch.ledger.revisions import Revision
+from migrate.batch.ledger.receipts_in_force import Revision, recorded_receipts
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.steps.assemble import LINKS
 from migrate.batch.steps.reconcile import reconcile, revise

@@ -23,21 +23,21 @@ from migrate import (
     status,
     verify,
 )
-from migrate.batch.chunk.verify import CompareTask
+from migrate.batch.chunk.compare_stores import CompareTask
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import read_ledger
-from migrate.batch.status.watch import Watch
-from migrate.batch.steps import verify_full, verify_ranges
-from migrate.batch.steps.verify_subject import ranges_between
+from migrate.batch.plan.cut import ranges_between
+from migrate.batch.status.status import Watch
+from migrate.batch.steps import comparisons as verify_full
+from migrate.batch.steps import comparisons as verify_ranges
 from migrate.batch.stop import Stop
 from migrate.model.events import Event
 from migrate.model.key_range import KeyRange, tiling_flaw
 from migrate.model.ledger_row import Row, Step
 from migrate.show.output import Output
 from migrate.show.page.run_page import run_page
-from migrate.show.text.progress import progress
-from migrate.show.text.reports import show_history, show_status, show_verify
-from migrate.show.text.watch import watch_display
+from migrate.show.text.progress import progress, watch_display
+from migrate.show.text.report_text import show_history, show_status, show_verify
 from migrate.stores.rocksdb.database import open_read_only
 from tests.batch.run.test_resume import StopAt, StoppedError
 from tests.shared.going_live import slot

@@ -9,9 +9,9 @@ import pytest
 
 from migrate import Spec, run
 from migrate.batch.chunk.executor import in_process
-from migrate.batch.ledger import shared_commits, table
-from migrate.batch.ledger.shared_commits import Pace
-from migrate.batch.ledger.table import Ledger, read_ledger
+from migrate.batch.ledger import table
+from migrate.batch.ledger import table as shared_commits
+from migrate.batch.ledger.table import Ledger, Pace, read_ledger
 from migrate.batch.run import run_with
 from migrate.batch.stop import Stop
 from migrate.errors import FencedError, InterruptedMigrationError, MigrationError, RejectedError

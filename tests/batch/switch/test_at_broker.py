@@ -14,13 +14,14 @@ from confluent_kafka.admin import AdminClient
 
 from migrate import RefusedError, abandon, catch_up, cutover, finalize, replay, rollback, run
 from migrate.batch.changelog import topics
-from migrate.batch.changelog.standing import ChangelogStanding
-from migrate.batch.changelog.write import transactional_id
+from migrate.batch.changelog.write_topics import transactional_id
+from migrate.batch.ledger.changelog_standing import ChangelogStanding
 from migrate.batch.ledger.table import Ledger, read_ledger
-from migrate.batch.switch.removal import removed_by_abandon, removed_by_finalize
+from migrate.batch.switch.abandon import removed_by_abandon, removed_by_finalize
 from migrate.errors import ChangelogFailedError, ExitCode
-from migrate.kafka import claims, client
-from migrate.model.changelog.written import Part
+from migrate.kafka import claims
+from migrate.kafka import cluster as client
+from migrate.model.changelogs import Part
 from migrate.model.events import BROKER_EVENTS, SWITCH_EVENTS, Event
 from migrate.model.ledger_row import Step
 from migrate.systems.checkpoint_file import read_checkpoint

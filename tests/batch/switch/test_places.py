@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from migrate.batch.identity import store_state
-from migrate.batch.switch.migration import is_as_it_was
-from migrate.batch.switch.places import Places, sync_names
+from migrate.batch.switch.locked_migration import is_as_it_was
+from migrate.batch.switch.store_locations import Places, sync_names
 from migrate.errors import RefusedError
 from migrate.model.journal import Exchange
 from migrate.model.store_partition import ChangelogOffsets, StorePartition

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from migrate import RefusedError, cutover, finalize, rollback, run, snapshot, status, verify
-from migrate.batch.ledger.stored_plan import load_plan
+from migrate.batch.home import load_plan
 from migrate.model.events import SWITCH_EVENTS
 from tests.batch.switch.support import (
     FIRST,

@@ -11,8 +11,8 @@ import pytest
 
 from migrate import Spec, cutover, rollback, verify
 from migrate.batch.ledger.standing import read_standing
-from migrate.batch.switch.migration import Migration
-from migrate.batch.switch.places import Places
+from migrate.batch.switch.locked_migration import Migration
+from migrate.batch.switch.store_locations import Places
 from migrate.model.events import Event
 from migrate.stores.exchange import ExchangeUnsupportedError
 from tests.batch.switch.support import (

@@ -7,7 +7,7 @@ from formats.avro.compiling import compile_schemas
 from formats.avro.program import run_avro
 from formats.avro.resolving import resolve
 from formats.avro.schema import AvroSchema
-from migrate.engine.avro.code import generate, generate_column
+from migrate.engine.avro.function import generate, generate_column
 
 REJECTED = "rejected"
 

@@ -15,7 +15,7 @@ from formats.avro.operations import MAX_EMPTY, Choice, Emit, Keep, Refuse
 from formats.avro.program import AvroProgram, run_avro
 from formats.avro.schema import AvroSchema
 from formats.errors import EntryError, InvalidEntryError, TruncatedEntryError
-from migrate.engine.avro.code import generate, generate_column
+from migrate.engine.avro.function import generate, generate_column
 from tests.formats.avro.agreement import REJECTED, Paths
 
 Json = Any

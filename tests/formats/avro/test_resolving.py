@@ -19,7 +19,7 @@ from formats.avro.compiling import compile_schemas
 from formats.avro.resolving import check_resolvable, find_losses, find_risks, losses_in, read, resolve, write
 from formats.avro.schema import AvroSchema
 from formats.errors import EntryError, FormatError, InvalidEntryError, UnresolvableSchemasError
-from migrate.engine.avro.code import generate
+from migrate.engine.avro.function import generate
 from tests.formats.avro.agreement import REJECTED, Paths
 
 Json = Any

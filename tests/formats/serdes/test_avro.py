@@ -16,8 +16,7 @@ from formats.errors import EntryError, InvalidEntryError, TruncatedEntryError
 from formats.program import run_operations
 from formats.serdes.avro_frame import Frame, SchemaId, pack_guid
 from formats.serdes.avro_serde import AvroSerde
-from formats.serdes.compiling import compile_serdes
-from formats.serdes.conversions import resolving
+from formats.serdes.conversions import compile_serdes, resolving
 from tests.formats.serdes.schemas import GUID, NEW, OLD, OTHER, SECOND_GUID
 
 DATA = bytes.fromhex("04686901")

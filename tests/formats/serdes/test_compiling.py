@@ -15,12 +15,10 @@ from formats.program import Operation, run_operations
 from formats.serde import BYTES, Serde
 from formats.serdes.avro_frame import Frame, SchemaId
 from formats.serdes.avro_serde import AvroSerde
-from formats.serdes.compiling import compile_serdes
-from formats.serdes.conversions import resolving
+from formats.serdes.conversions import compile_serdes, resolving
 from formats.serdes.json_text import JsonSerde
 from formats.serdes.numeric import NumberSerde
-from formats.serdes.text import StringSerde
-from formats.serdes.uuid_text import UuidSerde
+from formats.serdes.text import StringSerde, UuidSerde
 from tests.formats.serdes.schemas import GUID, NEW, OLD, OTHER, record
 
 V1 = record(("a", "string"), ("n", "int"), ("tags", {"type": "map", "values": "int"}), ("maybe", ["null", "string"]))

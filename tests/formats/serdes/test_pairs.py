@@ -29,8 +29,7 @@ from formats.serdes.list_serde import ListSerde
 from formats.serdes.numeric import NUMBERS as NAMES
 from formats.serdes.numeric import NumberSerde
 from formats.serdes.registry import SERDES
-from formats.serdes.text import StringSerde
-from formats.serdes.uuid_text import UuidSerde
+from formats.serdes.text import StringSerde, UuidSerde
 from tests.formats.serdes.schemas import GUID, NEW, OLD, OTHER, record
 
 

@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from formats.errors import EntryError, InvalidEntryError, TruncatedEntryError
 from formats.serde import BYTES, Serde
 from formats.serdes.boolean import BooleanSerde
-from formats.serdes.compiling import compile_serdes
+from formats.serdes.conversions import compile_serdes
 from formats.serdes.list_serde import ListSerde
 from formats.serdes.numeric import NumberSerde
-from formats.serdes.text import StringSerde
-from formats.serdes.uuid_text import UuidSerde
+from formats.serdes.text import StringSerde, UuidSerde
 
 KAFKA: dict[str, Serde] = {
     "int32": NumberSerde("int32"),

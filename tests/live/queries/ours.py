@@ -10,13 +10,10 @@ from typing import Any, Final
 from formats.kafka_streams.versioned import default_segment_ms
 from migrate import QueryableStores, StoreDefinition
 from migrate.errors import InvalidStateStoreError
-from migrate.queries.requests import query as queries
-from migrate.queries.requests.position import Position, PositionBound
-from migrate.queries.requests.query import Query
-from migrate.queries.requests.request import StateQueryRequest
-from migrate.queries.requests.result import QueryResult
-from migrate.queries.views.results import VersionedRecord, Windowed
-from migrate.queries.views.types import QueryableStoreTypes
+from migrate.queries import requests as queries
+from migrate.queries.requests import Position, PositionBound, Query, QueryResult, StateQueryRequest
+from migrate.queries.views.composite import VersionedRecord, Windowed
+from migrate.queries.views.view_types import QueryableStoreTypes
 from tests.live.kafka_streams import kinds
 from tests.live.kafka_streams.kinds import KINDS, RETENTION_MS
 from tests.live.migrating import format_of

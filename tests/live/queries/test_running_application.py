@@ -11,11 +11,10 @@ from formats.partitioners import default_partition
 from formats.serde import BYTES, Serde
 from formats.serdes.numeric import NumberSerde
 from formats.serdes.text import StringSerde
-from migrate.queries.definition import StoreDefinition
-from migrate.queries.requests.request import StateQueryRequest
-from migrate.queries.routing.hosts import stated_hosts
-from migrate.queries.routing.metadata import KeyRouter
-from migrate.queries.stores import QueryableStores
+from migrate.queries.key_routing import KeyRouter, stated_hosts
+from migrate.queries.open.partition import StoreDefinition
+from migrate.queries.queryable_stores import QueryableStores
+from migrate.queries.requests import StateQueryRequest
 from tests.broker.broker import Broker
 from tests.live.kafka_streams.kinds import SESSION, VERSIONED
 from tests.live.kafka_streams.program import require_live

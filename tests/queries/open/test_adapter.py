@@ -12,8 +12,8 @@ import pytest
 
 from migrate import DualReadStore, StateRecord, Stores
 from migrate.errors import InvalidStateStoreError, StateStoreMigratedError, StoreNotReadyError
-from migrate.queries.definition import StoreDefinition
-from migrate.queries.stores import QueryableStores
+from migrate.queries.open.partition import StoreDefinition
+from migrate.queries.queryable_stores import QueryableStores
 from tests.queries.support import Bare, Readers, application, read, scanned, signed
 from tests.support import KEY_VALUE, TIMESTAMPED, UNKNOWN_TIMESTAMP
 

@@ -19,9 +19,9 @@ from migrate.errors import (
     StoreNotReadyError,
     UnknownStateStoreError,
 )
-from migrate.queries.definition import StoreDefinition
-from migrate.queries.stores import QueryableStores
-from migrate.queries.views.types import QueryableStoreTypes
+from migrate.queries.open.partition import StoreDefinition
+from migrate.queries.queryable_stores import QueryableStores
+from migrate.queries.views.view_types import QueryableStoreTypes
 from migrate.stores.exchange import exchange
 from migrate.stores.rocksdb import database
 from tests.queries.support import ORDERS, Bare, Readers, application, read, scanned, signed

@@ -17,7 +17,7 @@ from migrate.model.events import Event
 from migrate.model.journal import Exchange
 from migrate.model.ledger_row import Step
 from migrate.queries.open.partition import Partition
-from migrate.queries.stores import QueryableStores
+from migrate.queries.queryable_stores import QueryableStores
 from tests.queries.support import ORDERS, Bare, Readers, application, read, scanned, signed
 from tests.support import KEY_VALUE, TIMESTAMPED, UNKNOWN_TIMESTAMP, kafka_spec, make_store
 

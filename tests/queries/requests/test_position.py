@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from migrate.queries.requests.position import Position, PositionBound
+from migrate.queries.requests import Position, PositionBound
 
 
 def test_a_position_only_moves_on() -> None:

@@ -11,25 +11,26 @@ import pytest
 from formats import EntryError
 from formats.serdes.text import StringSerde
 from migrate.errors import ConversionError, StateStoreMigratedError, StoreNotReadyError, UnknownStateStoreError
-from migrate.queries.definition import StoreDefinition
-from migrate.queries.open.partition import Partition
-from migrate.queries.requests.answer import answer
-from migrate.queries.requests.position import Position, PositionBound
-from migrate.queries.requests.query import (
+from migrate.queries.open.partition import Partition, StoreDefinition
+from migrate.queries.queryable_stores import QueryableStores
+from migrate.queries.requests import (
+    FailureReason,
     KeyQuery,
     MultiVersionedKeyQuery,
+    Position,
+    PositionBound,
     Query,
+    QueryResult,
     RangeQuery,
+    StateQueryRequest,
     TimestampedKeyQuery,
     TimestampedRangeQuery,
     VersionedKeyQuery,
     WindowKeyQuery,
     WindowRangeQuery,
+    answer,
 )
-from migrate.queries.requests.request import StateQueryRequest
-from migrate.queries.requests.result import FailureReason, QueryResult
-from migrate.queries.stores import QueryableStores
-from migrate.queries.views.results import ValueAndTimestamp, VersionedRecord
+from migrate.queries.views.composite import ValueAndTimestamp, VersionedRecord
 from tests.queries.views.made import (
     NAME,
     PLACE,

@@ -7,8 +7,8 @@ import struct
 import pytest
 
 from migrate.errors import BrokerError
-from migrate.queries.routing.group import GroupHosts, MemberTasks, member_tasks
-from migrate.queries.routing.hosts import HostInfo
+from migrate.queries.group_placement import GroupHosts, MemberTasks, member_tasks
+from migrate.queries.key_routing import HostInfo
 
 _VERSIONS = range(1, 12)
 HOST = HostInfo("app.example", 8080)

@@ -10,10 +10,9 @@ from formats import EntryError
 from formats.partitioners import default_partition
 from formats.serdes.numeric import NumberSerde
 from migrate.errors import RefusedError, SpecError, UnknownStateStoreError
-from migrate.queries.definition import StoreDefinition
-from migrate.queries.routing.hosts import HostInfo, read_hosts, stated_hosts
-from migrate.queries.routing.metadata import KeyQueryMetadata, KeyRouter
-from migrate.queries.stores import QueryableStores
+from migrate.queries.key_routing import HostInfo, KeyQueryMetadata, KeyRouter, read_hosts, stated_hosts
+from migrate.queries.open.partition import StoreDefinition
+from migrate.queries.queryable_stores import QueryableStores
 from tests.support import KEY_VALUE, make_store
 
 _FILE = """

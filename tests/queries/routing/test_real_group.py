@@ -10,9 +10,8 @@ import pytest
 
 from migrate.errors import BrokerError, RefusedError
 from migrate.kafka.connection import read_connection
-from migrate.queries.routing.broker import GroupPlacement, partition_counts
-from migrate.queries.routing.hosts import HostInfo
-from migrate.queries.routing.metadata import KeyRouter
+from migrate.queries.group_placement import GroupPlacement, partition_counts
+from migrate.queries.key_routing import HostInfo, KeyRouter
 from tests.broker.broker import Broker
 from tests.live.changelog.app import App, Program
 from tests.live.changelog.model import PARTITIONS, make_input_topic, random_inputs, send

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from migrate.queries.definition import StoreDefinition
-from migrate.queries.stores import QueryableStores
-from migrate.queries.views.results import TimeWindow, Windowed
+from migrate.queries.open.partition import StoreDefinition
+from migrate.queries.queryable_stores import QueryableStores
+from migrate.queries.views.composite import TimeWindow, Windowed
 from tests.support import Records, make_families, make_store
 
 NAME = "orders"

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from migrate.queries.definition import StoreDefinition
-from migrate.queries.stores import QueryableStores
-from migrate.queries.views.session import SessionView
-from migrate.queries.views.types import QueryableStoreTypes
-from migrate.queries.views.window import WindowView
+from migrate.queries.open.partition import StoreDefinition
+from migrate.queries.queryable_stores import QueryableStores
+from migrate.queries.views.view_types import QueryableStoreTypes
+from migrate.queries.views.windowed_views import SessionView, WindowView
 from tests.shared.windowed import MINUTE, make_segments, session_time
 
 WINDOW, SESSION = "kafka-streams.window", "kafka-streams.session"

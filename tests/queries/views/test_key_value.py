@@ -11,8 +11,8 @@ from formats import EntryError, Headers
 from formats.serdes.numeric import NumberSerde
 from formats.serdes.text import StringSerde
 from migrate.errors import ConversionError, InvalidStateStoreError, StoreClosedError
-from migrate.queries.views.results import ValueAndTimestamp, ValueTimestampHeaders
-from migrate.queries.views.types import QueryableStoreTypes as Types
+from migrate.queries.views.composite import ValueAndTimestamp, ValueTimestampHeaders
+from migrate.queries.views.view_types import QueryableStoreTypes as Types
 from tests.queries.views.made import NAME, found, key_value, stores
 from tests.support import KEY_VALUE, TIMESTAMPED
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from formats import Headers
-from migrate.queries.definition import StoreDefinition
-from migrate.queries.stores import QueryableStores
-from migrate.queries.views.types import QueryableStoreTypes as Types
+from migrate.queries.open.partition import StoreDefinition
+from migrate.queries.queryable_stores import QueryableStores
+from migrate.queries.views.view_types import QueryableStoreTypes as Types
 from tests.shared.windowed import WITH_HEADERS, session_key, window_key
 from tests.support import make_families
 

@@ -11,15 +11,13 @@ import pytest
 from formats.serdes.text import StringSerde
 from migrate import Stores, cutover, run
 from migrate.errors import StateStoreMigratedError
-from migrate.queries.definition import StoreDefinition
-from migrate.queries.open.partition import Opened, Partition
-from migrate.queries.stores import QueryableStores
-from migrate.queries.views.composite import QueryIterator
-from migrate.queries.views.key_value import KeyValueView
-from migrate.queries.views.results import KeyValue, ValueAndTimestamp
-from migrate.queries.views.types import QueryableStoreTypes as Types
+from migrate.queries.open.partition import Opened, Partition, StoreDefinition
+from migrate.queries.queryable_stores import QueryableStores
+from migrate.queries.views.composite import KeyValue, QueryIterator, ValueAndTimestamp
+from migrate.queries.views.key_value_view import KeyValueView
+from migrate.queries.views.view_types import QueryableStoreTypes as Types
 from migrate.stores.rocksdb.database import Database
-from migrate.stores.rocksdb.held import HeldDirectory, open_held
+from migrate.stores.rocksdb.openings import HeldDirectory, open_held
 from tests.queries.open.test_migration import KilledError, kill_at
 from tests.queries.views.made import (
     NAME,
@@ -182,7 +180,7 @@ def test_of_two_databases_the_old_one_is_opened_first(tmp_path: Path, monkeypatc
         _converge(app, old)
         return found
 
-    monkeypatch.setattr("migrate.queries.open.site.open_held", moving)
+    monkeypatch.setattr("migrate.queries.open.partition.open_held", moving)
     view = stores(app, TIMESTAMPED, refresh=60).store(NAME, Types.key_value())
     assert [key for key in MANY if view.get(key) != b"old"] == []
     assert dict(view.all()) == MANY

@@ -10,9 +10,9 @@ import pytest
 from formats import EntryError
 from formats.serdes.text import StringSerde
 from migrate.errors import ConversionError, InvalidStateStoreError
-from migrate.queries.views.results import ValueAndTimestamp
-from migrate.queries.views.types import QueryableStoreTypes as Types
-from migrate.queries.views.window import WindowView
+from migrate.queries.views.composite import ValueAndTimestamp
+from migrate.queries.views.view_types import QueryableStoreTypes as Types
+from migrate.queries.views.windowed_views import WindowView
 from tests.queries.views.made import NAME, found, segmented, session_key, stores, window_key
 
 WINDOW, SESSION = "kafka-streams.window", "kafka-streams.session"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from migrate.queries.views.segments import MAX_TIME
+from migrate.queries.views.windowed_views import MAX_TIME
 from tests.queries.views.support import in_order, session_view
 from tests.shared.windowed import MINUTE, session_key, session_time, sessions
 

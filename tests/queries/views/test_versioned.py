@@ -11,10 +11,10 @@ from formats import EntryError
 from formats.kafka_streams.versioned import default_segment_ms
 from formats.serdes.text import StringSerde
 from migrate.errors import ConversionError
-from migrate.queries.views.results import VersionedRecord
-from migrate.queries.views.types import QueryableStoreTypes as Types
-from migrate.queries.views.versioned import VersionedView
-from migrate.stores.records import BatchSource
+from migrate.queries.views.composite import VersionedRecord
+from migrate.queries.views.versioned_view import VersionedView
+from migrate.queries.views.view_types import QueryableStoreTypes as Types
+from migrate.stores.state_store import BatchSource
 from tests.queries.views.made import NAME, former, key_value, latest, stores
 
 VERSIONED = "kafka-streams.versioned"

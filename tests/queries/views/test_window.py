@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from migrate.queries.definition import StoreDefinition
-from migrate.queries.requests.query import WindowKeyQuery
-from migrate.queries.requests.request import StateQueryRequest
-from migrate.queries.stores import QueryableStores
-from migrate.queries.views import segments
-from migrate.queries.views.segments import MAX_TIME
-from migrate.queries.views.types import QueryableStoreTypes
+from migrate.queries.open.partition import StoreDefinition
+from migrate.queries.queryable_stores import QueryableStores
+from migrate.queries.requests import StateQueryRequest, WindowKeyQuery
+from migrate.queries.views import windowed_views as segments
+from migrate.queries.views.view_types import QueryableStoreTypes
+from migrate.queries.views.windowed_views import MAX_TIME
 from tests.queries.views.support import in_order, stores_of, window_view
 from tests.shared.windowed import MINUTE, PLAIN, TIMESTAMPED, window_key, window_time, windows
 from tests.support import make_families

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from migrate.model.display import duration, moment, number, rate, share, size, visible
 from migrate.model.key_range import KeyRange
-from migrate.model.units import duration, moment, number, rate, share, size, visible
 
 Leaf = tuple[str, object]
 """Where it stands in the report, and what it is."""

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from migrate import plan
-from migrate.model.units import visible
+from migrate.model.display import visible
 from migrate.show.page.dry_run_page import dry_run_page
 from migrate.show.page.run_page import run_page
-from migrate.spec.loading import parse_spec
+from migrate.spec.spec import parse_spec
 from tests.show.page.chromium import Chromium, chromium
 from tests.show.page.histories import empty_history, good_history, ugly_history
 from tests.show.page.hostile import HOSTILE, ugly_report

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from migrate.model.key_range import KeyRange
-from migrate.show.page.key_map import Band, Piece, bands, title
+from migrate.show.page.plots import Band, Piece, bands, title
 
 LEAST_READABLE = 0.5
 """Percent: two pixels on a phone."""

@@ -6,10 +6,9 @@ import re
 
 import pytest
 
-from migrate.model.units import size
-from migrate.show.page.plots import Plot, size_histogram, sorted_bars, throughput
+from migrate.model.display import size
+from migrate.show.page.plots import Plot, RateOverTime, size_histogram, sorted_bars, throughput
 from migrate.show.page.run_page import run_page
-from migrate.show.page.working_time import RateOverTime
 from tests.show.page.histories import good_history
 from tests.show.page.samples import sizes
 

@@ -9,9 +9,8 @@ from itertools import pairwise
 import pytest
 
 from migrate.show.page.dry_run_page import dry_run_page
-from migrate.show.page.rendering import commands
+from migrate.show.page.rendering import commands, fitted
 from migrate.show.page.run_page import run_page
-from migrate.show.page.tables import fitted
 from tests.show.page.histories import empty_history, good_history, ugly_history
 from tests.show.page.hostile import ugly_report
 from tests.show.page.reading import Page

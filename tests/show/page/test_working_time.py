@@ -8,7 +8,7 @@ import pytest
 
 from migrate.batch.status.history import ChunkDone
 from migrate.model.key_range import KeyRange
-from migrate.show.page.working_time import RateOverTime, measure
+from migrate.show.page.plots import RateOverTime, measure
 
 
 def _chunk(started: float, committed: float, records: int, *, seconds: float | None = None) -> ChunkDone:

@@ -1,0 +1,230 @@
+"""Read the changelogs back, and compare what a restore would give with the new stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from migrate.batch.changelog.broker_access import cluster_of, has_records, settled
+from migrate.batch.changelog.host_claims import Fleet, fleet_of, place_of
+from migrate.batch.changelog.store_changelogs import last_tails, reached
+from migrate.batch.changelog.write_topics import Work
+from migrate.batch.chunk.executor import Executor, collected
+from migrate.batch.context import Context
+from migrate.batch.ledger.changelog_standing import ChangelogStanding
+from migrate.batch.ledger.standing import Standing
+from migrate.batch.ledger.table import Ledger
+from migrate.batch.plan.new_stores import AssembledStores
+from migrate.errors import RefusedError, VerificationError
+from migrate.kafka.claims import Claim
+from migrate.kafka.cluster import Cluster
+from migrate.model.changelogs import Changelog, Part, Produced, Topics
+from migrate.model.comparison import Reread
+from migrate.model.display import plural
+from migrate.model.ledger_row import Row, Step
+
+_AS_IT_WAS = "nothing reads the new changelog yet, and the old store is as it was"
+
+
+_WRITE_AGAIN = {
+    "new-topic": f"{_AS_IT_WAS}; delete the topic, and stateferry run SPEC makes and fills it again; if it ends here "
+    "once more: does another process write to the topic? else keep the work_dir and report this",
+    "append": "the changelog is not whole: start no application; does another process write to the topic? stateferry "
+    "rollback SPEC appends the old values again",
+}
+
+
+def verify_changelogs(
+    context: Context,
+    executor: Executor,
+    ledger: Ledger,
+    stores: AssembledStores,
+    topics: Topics,
+    *,
+    again: bool = False,
+) -> None:
+    """Read back every changelog that is written or adopted, but those that an earlier run found right and that end
+    where they did then.
+
+    `again`: those, too. Raises VerificationError, ChangelogFailedError where a topic cannot be read to its end.
+    """
+    standing = ChangelogStanding(ledger.rows)
+    before, written = {} if again else standing.reread, {each.store_partition for each in standing.produced}
+    tasks = []
+    with cluster_of(context.spec) as cluster:
+        work = Work(context, cluster.connection, topics, stores)
+        for each in topics.changelogs:
+            if (partition := each.store_partition) in written:
+                ends, known = settled(cluster, each), before.get(partition)
+                if known is None or not known.ok or known.end != ends.end:
+                    tasks.append(work.reread(cluster, each, topics.starts[partition], ends))
+    found = collected(executor, tasks, Reread, name=context.spec.name, stop=context.stop)
+    record_comparisons(context, ledger, found, "changelog.verified")
+    check_equal(found, topics)
+
+
+def record_comparisons(context: Context, ledger: Ledger, found: Sequence[Reread], event: str) -> None:
+    """Commit these together."""
+    if found:
+        ledger.commit(*(row_of(ledger, Step.REREAD, each) for each in found))
+        context.notify(event, found=found)
+
+
+def row_of(ledger: Ledger, step: Step, found: Produced | Reread) -> Row:
+    """The row about a changelog."""
+    return ledger.row(step, store_partition=found.store_partition, detail=found.model_dump(mode="json"))
+
+
+def verify_again(
+    context: Context, executor: Executor, open_ledger: Callable[[], Ledger], stores: AssembledStores, standing: Standing
+) -> str:
+    """Compare every changelog once more; returns why not, where that says nothing. Raises as `verify_changelogs`."""
+    written = ChangelogStanding(standing.rows)
+    if written.topics is None:
+        return ""
+    if written.pending(stores.contents(written.topics.parts)):
+        return "not all of it is written: stateferry run SPEC goes on"
+    if standing.is_in_use and (topic := _written_to(context, written)) is not None:
+        return f"an application has written to {topic} since it was filled, so it no longer holds the store as it was"
+    verify_changelogs(context, executor, open_ledger(), stores, written.topics, again=True)
+    return ""
+
+
+def _written_to(context: Context, written: ChangelogStanding) -> str | None:
+    """The topic, and partition, that somebody has written to since it was filled; None: no record is new."""
+    assert written.topics is not None
+    with cluster_of(context.spec) as cluster:
+        for each in written.topics.changelogs:
+            place = (each.new_topic, each.number)
+            last = written.last_offsets[each.store_partition]
+            start = written.topics.starts[each.store_partition] if last is None else last + 1
+            ends = cluster.ends_of(*place)
+            if ends.stable < ends.end or has_records(cluster.connection, *place, start, ends.stable):
+                return f"{each.new_topic}, partition {each.number},"
+    return None
+
+
+def check_equal(found: Sequence[Reread], topics: Topics) -> None:
+    """Raises VerificationError for a comparison that found a difference."""
+    wrong = [each for each in found if not each.ok]
+    if not wrong:
+        return
+    kinds = {each.kind: each for reread in reversed(wrong) for each in reread.first}
+    first = "\n".join(f"  - {each}" for each in kinds.values())
+    missing = plural(sum(each.missing for each in wrong), "key")
+    raise VerificationError(
+        f"the changelog does not hold the new store: {missing} missing, "
+        f"{sum(each.differing for each in wrong)} differing, {sum(each.extra for each in wrong)} extra\n{first}",
+        hint=_WRITE_AGAIN["append" if topics.way == "append" else "new-topic"],
+    )
+
+
+_AGAIN = "then run the same command again"
+
+
+_REMOVE = (
+    "or give this migration up (stateferry abandon SPEC), remove the copy, and let the application restore it from the "
+    "new changelog"
+)
+
+
+def adopt_changelogs(
+    context: Context, executor: Executor, ledger: Ledger, stores: AssembledStores, topics: Topics
+) -> None:
+    """Adopt what other hosts have written of the changelogs of this host's copies.
+
+    Raises RefusedError for a copy that cannot go on from there, or not yet; all others are adopted.
+    """
+    contents, written = stores.contents(topics.parts), ChangelogStanding(ledger.rows)
+    tails = {partition: tail.number for partition, tail in last_tails(ledger.rows).items()}
+    pending = {part.store_partition for part in written.pending(contents)}
+    pending |= {partition for partition, last in tails.items() if last > written.last_tail(partition)}
+    copies = [each for each in topics.changelogs if each.store_partition in pending - {*topics.claimed}]
+    if not copies:
+        return
+    fleet = fleet_of(context.spec, topics)
+    claims = fleet.read()
+    held = {each.store_partition: claims.get(place_of(each)) for each in copies}
+    whole = {name: claim for name, claim in held.items() if claim is not None and claim.is_whole}
+    found = _compared(context, executor, Work(context, fleet.connection, topics, stores), whole)
+    if found:
+        fleet.adopt(found)
+        ledger.commit(
+            *(
+                row
+                for name, each in found.items()
+                for row in _rows(ledger, contents, tails.get(name, 0), whole[name], each)
+            )
+        )
+    at = reached(context.spec, ledger.rows)
+    left = [(each, each.store_partition) for each in copies if each.store_partition not in found]
+    reasons = [_reason(fleet, each, held[partition], at[partition] or 0) for each, partition in left]
+    if reasons:
+        sentences = "\n".join(f"  - {sentence}" for sentence, _ in reasons)
+        raise RefusedError(
+            f"all is done, but for the changelogs of {plural(len(reasons), 'store partition')}:\n{sentences}",
+            hint=reasons[0][1],
+        )
+
+
+def _compared(context: Context, executor: Executor, work: Work, whole: Mapping[str, Claim]) -> dict[str, Reread]:
+    """By store partition, the comparisons of what other hosts have written that found it equal to this host's copy."""
+    tasks = []
+    with Cluster(work.connection) as cluster:
+        for partition, claim in whole.items():
+            changelog = work.topics.of(partition)
+            tasks.append(work.reread(cluster, changelog, claim.start, settled(cluster, changelog)))
+    found = collected(executor, tasks, Reread, name=context.spec.name, stop=context.stop)
+    return {each.store_partition: each for each in found if each.ok}
+
+
+def _rows(ledger: Ledger, contents: Mapping[Part, str], tail: int, claim: Claim, found: Reread) -> Iterator[Row]:
+    """Receipts of the parts and tails, with the last offset of the host that has written them, and the comparison."""
+    partition = found.store_partition
+    parts = [(part, 0, content) for part, content in contents.items() if part.store_partition == partition]
+    parts += [(Part(store_partition=partition, database=""), tail, str(tail))] if tail else []
+    for part, number, content in parts:
+        receipt = Produced(
+            store_partition=partition,
+            database=part.database,
+            keys=part.keys,
+            tail=number,
+            content=content,
+            records=0,
+            tombstones=0,
+            size=0,
+            last_offset=claim.last,
+            seconds=0.0,
+            host=claim.host,
+        )
+        yield row_of(ledger, Step.PRODUCED, receipt)
+    yield row_of(ledger, Step.REREAD, found)
+
+
+def _reason(fleet: Fleet, changelog: Changelog, claim: Claim | None, at: int) -> tuple[str, str]:
+    """Why this host can neither write the changelog nor adopt it, and what to do."""
+    partition = changelog.store_partition
+    if claim is None or not claim.holds:
+        return (
+            f"{partition}: no host writes its changelog; here the store is behind {changelog.topic}, or "
+            f"{changelog.new_topic} has records of a claim that was given up, or has expired",
+            f"stateferry run SPEC on the host whose copy is not behind, {_AGAIN}; if this is the only copy: "
+            f"stateferry catch-up SPEC first",
+        )
+    if not claim.is_whole:
+        return (
+            f"{partition}: its changelog is written on {claim.host}, and is not complete yet",
+            f"let the run there end (stateferry status SPEC), {_AGAIN}{fleet.lost(changelog)}",
+        )
+    if at > claim.reached:
+        return (
+            f"{partition}: {claim.host} has written its changelog from a copy that is behind this one (at offset "
+            f"{claim.reached} of {changelog.topic}, and this one is at {at})",
+            f"stateferry catch-up SPEC there, {_AGAIN}; or there: stateferry abandon SPEC",
+        )
+    differs = f"has other records than {claim.host} has written"
+    if at < claim.reached:
+        differs = f"is behind the one on {claim.host} (at offset {at}, not {claim.reached})"
+    return (
+        f"{partition}: this copy {differs}",
+        f"stateferry catch-up SPEC, {_AGAIN}; {_REMOVE}",
+    )

@@ -1,0 +1,127 @@
+"""Which way each changelog of a migration goes: its topics, old and new, and how far the old store has applied it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from migrate.batch.ledger.changelog_standing import ChangelogStanding
+from migrate.batch.source.snapshot import recorded_snapshot
+from migrate.batch.source.source import Source, is_another_system, target_system
+from migrate.errors import RefusedError
+from migrate.model.changelogs import Changelog, Tail
+from migrate.model.ledger_row import Row, Step, read_detail
+from migrate.model.store_partition import Line, StorePartition
+from migrate.spec.changelog_way import application_of, new_names
+from migrate.spec.spec import Spec
+from migrate.systems import System
+from migrate.systems.checkpoint_file import OFFSET_UNKNOWN
+
+_LONGEST_TOPIC = 249
+"""org.apache.kafka.common.internals.Topic."""
+
+
+def changelogs(spec: Spec, source: Source | None = None) -> tuple[Changelog, ...]:
+    """The changelog of each store partition; without a `source`, of the snapshot in the migration's folder.
+
+    Raises RefusedError for a store whose records are kept in a topic that is not its own, or in several partitions.
+    """
+    stores = recorded_snapshot(spec) if source is None else source
+    return tuple(_changelog(spec, stores, partition) for partition in stores.partitions)
+
+
+def positions(spec: Spec, source: Source | None = None) -> dict[str, int | None]:
+    """By store partition, the offset of the next record that its owner would apply; None: nothing states it."""
+    stores = recorded_snapshot(spec) if source is None else source
+    return {partition.id: stores.position(partition) for partition in stores.partitions}
+
+
+def reached(spec: Spec, rows: Iterable[Row], source: Source | None = None) -> dict[str, int | None]:
+    """By store partition, the offset up to which the new store has its old changelog: the tails follow the source."""
+    return {**positions(spec, source), **{partition: tail.end for partition, tail in last_tails(rows).items()}}
+
+
+def last_tails(rows: Iterable[Row]) -> dict[str, Tail]:
+    """By store partition, the last tail that was laid over the new store."""
+    tails = (read_detail(row, Tail, "a tail") for row in rows if row.step is Step.TAIL)
+    return {tail.store_partition: tail for tail in tails}
+
+
+def _changelog(spec: Spec, source: Source, partition: StorePartition) -> Changelog:
+    topic, number = _old_topic(spec, source, partition)
+    new = new_names(spec)[partition.store]
+    ending = f"{partition.store}-changelog"
+    if is_another_system(spec):
+        new_topic = target_system(spec).changelog_topic(application_of(spec), partition.task, new)
+        if new == partition.store and new_topic != topic:
+            raise RefusedError(
+                f"the changelog of {partition.id} is {topic}, and {target_system(spec).title} reads {new_topic}",
+                hint="name a new store in [target] store if the conversion changes records; else this store cannot "
+                "move to that system with its changelog",
+            )
+    elif new == partition.store:
+        new_topic = topic
+    else:
+        new_topic = f"{topic.removesuffix(ending)}{new}-changelog"
+    if len(new_topic) > _LONGEST_TOPIC:
+        raise RefusedError(
+            f"{new_topic} is longer than a topic's name can be: {_LONGEST_TOPIC} characters",
+            hint="choose a shorter name in [target] store",
+        )
+    return Changelog(store_partition=partition.id, topic=topic, new_topic=new_topic, number=number)
+
+
+def _old_topic(spec: Spec, source: Source, partition: StorePartition) -> tuple[str, int]:
+    """The topic and the partition by the store's own position; by its names where nothing states one."""
+    lines = source.changelog_lines(partition)
+    try:
+        _, number = source.system.task_numbers(partition.task)
+    except RefusedError:
+        raise RefusedError(
+            f"{partition.id} is of a global store or a named topology, whose changelog cannot be migrated yet",
+            hint="leave [changelog] out; stateferry plan SPEC says what then holds",
+        ) from None
+    for line in lines:
+        _check_own(partition, line, number)
+    if len({topic for topic, _, _ in lines}) > 1:
+        raise RefusedError(
+            f"{partition.id} states positions in two changelogs: {lines[0][0]} and {lines[1][0]}",
+            hint="one of them is left from an application id or prefix of before: start and stop the old application "
+            "once, cleanly",
+        )
+    usual = source.system.changelog_topic(application_of(spec), partition.task, partition.store)
+    return (lines[0][0] if lines else usual), number
+
+
+def _check_own(partition: StorePartition, line: Line, number: int) -> None:
+    topic, stated, _ = line
+    if not topic.endswith(f"-{partition.store}-changelog"):
+        raise RefusedError(
+            f"{partition.id} is restored from {topic}, a topic that serves others too: it is not rewritten",
+            hint="leave [changelog] out, and keep the records' form; or let the application keep the table in a store "
+            "of its own (without topology.optimization), and migrate that",
+        )
+    if stated != number:
+        raise RefusedError(
+            f"{partition.id} is restored from partition {stated} of {topic}, and its task has partition {number}",
+            hint="the checkpoint is damaged, or of another task: start and stop the old application once, cleanly",
+        )
+
+
+def rewritten_lines(system: System, standing: ChangelogStanding, partition: str) -> tuple[Line, ...] | None:
+    """The lines of a new store partition; None: nothing was written for it, and its changelog stays the old one's.
+
+    A topic of its own without records has a line, too: some releases remove all stores of a task that lacks one.
+    """
+    topics = standing.topics
+    if topics is None:
+        return None
+    changelog, last = topics.of(partition), standing.last_offsets[partition]
+    if last is None and changelog.new_topic == changelog.topic:
+        return None
+    return (line_after(system, changelog.new_topic, changelog.number, last),)
+
+
+def line_after(system: System, topic: str, number: int, last: int | None) -> Line:
+    """The line of a store that has applied this record, by the system's own count; None: there is no record."""
+    offset = (-1 if last is None else last) + system.ahead
+    return topic, number, offset if offset >= 0 else OFFSET_UNKNOWN

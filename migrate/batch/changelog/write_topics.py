@@ -1,0 +1,223 @@
+"""Write the changelogs of the new stores: every part without a receipt, each confirmed by the broker, then recorded."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from migrate.batch.changelog.broker_access import cluster_of, expired_before
+from migrate.batch.changelog.host_claims import fleet_of
+from migrate.batch.changelog.store_changelogs import reached
+from migrate.batch.changelog.topics import open_topics
+from migrate.batch.chunk.executor import Executor, run_all
+from migrate.batch.chunk.reread_changelog import RereadTask
+from migrate.batch.chunk.write_changelog import NewEntries, OldEntries, ProduceTask
+from migrate.batch.context import Context
+from migrate.batch.home import CHANGELOG
+from migrate.batch.ledger.changelog_standing import ChangelogStanding
+from migrate.batch.ledger.gates import concerns_of, require_acceptance
+from migrate.batch.ledger.receipts_in_force import totals_of
+from migrate.batch.ledger.standing import Standing
+from migrate.batch.ledger.table import Ledger, SharedCommits
+from migrate.batch.plan.new_stores import AssembledStores, overlay_of
+from migrate.engine.chunk_source import inputs_of
+from migrate.kafka.cluster import Cluster, Ends
+from migrate.kafka.connection import Connection
+from migrate.model.changelogs import Changelog, Part, Produced, Topics
+from migrate.model.ledger_row import Row, Step
+from migrate.spec.changelog_way import way_of
+from migrate.stores.files import fsync_directory, make_directories, write_synced
+
+
+def write_changelogs(context: Context, executor: Executor, ledger: Ledger, stores: AssembledStores) -> Topics:
+    """Write what this host has claimed and is not written yet, and return the topics.
+
+    Raises RefusedError for a topic that is not ours, and BrokerError or ChangelogFailedError where the broker fails.
+    """
+    with cluster_of(context.spec) as cluster:
+        end_writing(cluster, context.home)  # of a command that was killed: its tasks may live on
+        topics = _opened(context, ledger, cluster, stores)
+    contents = stores.contents(topics.parts)
+    found = ChangelogStanding(ledger.rows).pending(contents)
+    pending = [part for part in found if part.store_partition in topics.claimed]
+    if pending:
+        permit = begin_writing(context.home, (transactional_id(stores.plan.migration_id, part) for part in pending))
+        ledger.check_not_fenced()  # by a run elsewhere, which has withdrawn the permits that it found
+        work = Work(context, cluster.connection, topics, stores)
+        _write(context, executor, ledger, (work.task(part, contents[part], permit) for part in pending))
+        with cluster_of(context.spec) as cluster:
+            end_writing(cluster, context.home)
+    return topics
+
+
+def _write(context: Context, executor: Executor, ledger: Ledger, tasks: Iterator[ProduceTask]) -> None:
+    """Write these parts; what came since the last commit is committed with the next one, at once on a stop."""
+    commits = SharedCommits(ledger)
+    try:
+        for finished in run_all(executor, tasks, name=context.spec.name, stop=context.stop):
+            fresh = [result for _, result in finished if isinstance(result, Produced)]
+            if fresh:
+                context.notify("changelog.written", produced=fresh)
+            commits.add(*(_row(ledger, each) for each in fresh))
+            if commits.commit() if context.stop.is_requested else commits.commit_due():
+                context.notify("changelog.committed")
+    finally:
+        if commits.commit():
+            context.notify("changelog.committed")
+    context.stop.check()
+
+
+def _row(ledger: Ledger, receipt: Produced) -> Row:
+    facts = {
+        "database": receipt.database,
+        "start_key": receipt.keys.start,
+        "end_key": receipt.keys.end,
+        "records_out": receipt.records,
+        "seconds": receipt.seconds,
+    }
+    row = ledger.row(Step.PRODUCED, store_partition=receipt.store_partition, detail=receipt)
+    return row.model_copy(update=facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What tasks on changelogs are made of."""
+
+    context: Context
+    connection: Connection
+    topics: Topics
+    stores: AssembledStores
+
+    def task(self, part: Part, content: str, permit: str) -> ProduceTask:
+        """The writing of one part."""
+        partition = part.store_partition
+        sizes = (each.data_bytes for each in self.stores.databases(partition) if part.database in ("", each.database))
+        parts = [each.database for each in self.topics.parts if each.store_partition == partition]
+        return ProduceTask(
+            connection=self.connection,
+            changelog=self.topics.of(partition),
+            part=part,
+            content=content,
+            transactional_id=transactional_id(self.stores.plan.migration_id, part),
+            new=self.new(part),
+            has_records=bool(part.database) or len(parts) == 1,
+            old=None if part.database else self.old(partition),
+            folder=self.folder(partition, "sorted"),
+            permit=permit,
+            size=sum(sizes) // parts.count(part.database),
+        )
+
+    def new(self, part: Part) -> NewEntries:
+        """The entries that a part is made of; of a part without a database, all of its store partition."""
+        databases = [
+            each for each in self.stores.databases(part.store_partition) if part.database in ("", each.database)
+        ]
+        folder = self.stores.folders[part.store_partition]
+        times = None if self.context.conversion.takes_times else self.context.times.get(part.store_partition)
+        laid_over = self.stores.overlays.get(part.store_partition)
+        overlays = [overlay_of(laid_over, each.database) for each in databases]
+        return NewEntries(
+            format=self.context.ref.target,
+            directories=tuple(str(folder / each.database) for each in databases),
+            families=tuple(dict.fromkeys(mapping.target for each in databases for mapping in each.mappings)),
+            keys=part.keys,
+            times=None if times is None else str(self.context.home / times.folder),
+            newest_ms=-1 if times is None or times.newest_ms is None else times.newest_ms,
+            overlays=tuple(str(each) for each in overlays if each is not None),
+        )
+
+    def old(self, partition: str) -> OldEntries | None:
+        """The entries of the old store partition, whose records are in the same topic; None: that is another one."""
+        if self.topics.way != "append":
+            return None
+        plan, snapshots = self.stores.plan, self.context.snapshots_of(self.stores.plan, partition)
+        databases = [each for each in plan.databases if each.store_partition == partition]
+        inputs = ((inputs_of(each, snapshots), mapping) for each in databases for mapping in each.mappings)
+        return OldEntries(format=self.context.ref.source, inputs=tuple(inputs))
+
+    def reread(self, cluster: Cluster, changelog: Changelog, start: int, ends: Ends) -> RereadTask:
+        """The comparison of a changelog, from `start` on, with the new store."""
+        partition = changelog.store_partition
+        return RereadTask(
+            connection=self.connection,
+            changelog=changelog,
+            start=max(start, ends.start),
+            end=ends.end,
+            new=self.new(Part(store_partition=partition, database="")),
+            old=self.old(partition),
+            folder=self.folder(partition, "reread"),
+            expired_before=expired_before(cluster, changelog.new_topic),
+            dropped_before=self._dropped_before(partition),
+            size=sum(each.data_bytes for each in self.stores.databases(partition)),
+        )
+
+    def _dropped_before(self, partition: str) -> int | None:
+        """The start of the oldest segment that tails have left of those that were written; None: they left all."""
+        planned = {each.database for each in self.stores.plan.databases if each.store_partition == partition}
+        left = {each.database for each in self.stores.databases(partition)}
+        if not self.context.conversion.target.is_segmented or planned <= left:
+            return None
+        return min((int(name.rpartition(".")[2]) for name in left), default=None)
+
+    def folder(self, partition: str, name: str) -> str:
+        """A folder for a task's sorted runs, which does not exist between tasks."""
+        return str(self.context.home / CHANGELOG / partition / name)
+
+
+def announce(context: Context, ledger: Ledger) -> None:
+    """Say at the broker how far this host has written what it has claimed: copies on other hosts go on from there."""
+    standing = ChangelogStanding(ledger.rows)
+    topics, written = standing.topics, {each.part for each in standing.produced}
+    if topics is None or any(each not in written for each in topics.parts if each.store_partition in topics.claimed):
+        return
+    fleet_of(context.spec, topics).mark("written", standing.last_offsets, reached(context.spec, ledger.rows))
+
+
+def _opened(context: Context, ledger: Ledger, cluster: Cluster, stores: AssembledStores) -> Topics:
+    if way_of(context.spec, context.conversion) == "append":
+        standing = Standing(context.home, ledger.rows)
+        concerns = concerns_of(context.spec, standing, totals_of(list(stores.receipts)), context.acceptance)
+        require_acceptance(concerns, "nothing is appended to the changelog")
+    return open_topics(context, ledger, cluster, stores)
+
+
+def transactional_id(migration_id: str, part: Part) -> str:
+    """The id under which a part is written: a later attempt ends an earlier one that lives on."""
+    start = hashlib.sha256(part.keys.start or b"").hexdigest()[:16]
+    return f"stateferry-{migration_id}-{part.store_partition}-{part.database}-{start}"
+
+
+_WRITING, _WITHDRAWN = "-writing.tmp", "-withdrawn.tmp"
+
+
+_AT_ONCE = 8
+
+
+def begin_writing(home: Path, transactional_ids: Iterable[str]) -> str:
+    """A new permit, for tasks with these ids."""
+    folder = home / CHANGELOG
+    make_directories(folder)
+    permit = folder / f"{uuid.uuid4().hex[:12]}{_WRITING}"
+    write_synced(permit, "\n".join(transactional_ids).encode())
+    fsync_directory(folder)
+    return str(permit)
+
+
+def end_writing(cluster: Cluster, home: Path) -> None:
+    """Withdraw every permit, and take over its ids; those of commands that were killed, too.
+
+    Raises the cluster's error where that fails: the next call goes on.
+    """
+    folder = home / CHANGELOG
+    for permit in folder.glob(f"*{_WRITING}"):
+        permit.rename(permit.with_name(permit.name.replace(_WRITING, _WITHDRAWN)))
+    for withdrawn in folder.glob(f"*{_WITHDRAWN}"):
+        fsync_directory(folder)
+        with ThreadPoolExecutor(_AT_ONCE) as threads:
+            for _ in threads.map(cluster.abort_transactions, withdrawn.read_text(encoding="utf-8").splitlines()):
+                pass
+        withdrawn.unlink()

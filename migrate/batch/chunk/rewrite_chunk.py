@@ -1,0 +1,253 @@
+"""Rewriting one chunk: scan, convert, write sorted SST files, and write a receipt once they are durable (I1)."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from migrate.batch.stop import never_stop
+from migrate.engine import portable as converter
+from migrate.engine.chunk_source import Inputs, Records, open_inputs
+from migrate.engine.key_times import make_converter
+from migrate.engine.left_out import LeftOut
+from migrate.engine.portable import OnRecord, Pumped, pump, reject_policy
+from migrate.engine.rejects import CountRejects, RecordRejectedError
+from migrate.errors import ChunkFailedError, CorruptionError
+from migrate.model.plan import Chunk, FamilyMapping, KeyPlace, elsewhere
+from migrate.model.receipt import Receipt, Scanned, Written, attempt_name
+from migrate.model.values import with_seal
+from migrate.spec.conversion import load_conversion
+from migrate.spec.conversion_ref import ConversionRef
+from migrate.spec.function.fingerprint import checked_code
+from migrate.stores.batch import Batch
+from migrate.stores.files import content_digest, make_directories, write_durably
+from migrate.stores.rocksdb.writing import KeyOrderError, SstWriter, TableOptions
+
+_RESTORE = (
+    "restore this store's files, as they were, from a backup and rerun: what is finished is kept; or let the store's "
+    "owner rebuild it, and start over with another work_dir"
+)
+
+
+_LENGTH_SIZE = 4
+"""Bytes of the key's length in a breadcrumb: the trace of the record at which a worker has died."""
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteTask:
+    """Everything that a worker needs to rewrite one chunk."""
+
+    home: str
+    source: Inputs
+    """The directories of the snapshot."""
+    migration_id: str
+    run_id: str
+    chunk: Chunk
+    mappings: tuple[FamilyMapping, ...]
+    conversion: ConversionRef
+    revision: str = ""
+    """The revision of the conversion; empty: the first one."""
+    is_kept: bool = True
+    """False: the records are older than the new store's retention, and are only counted."""
+    on_reject: Literal["fail", "skip", "dead-letter"] = "fail"
+    max_rejects: int | None = None
+    key_place: KeyPlace | None = None
+    """Where new keys belong; None: they are not checked."""
+    max_dropped: int | None = None
+    """How many records the function may drop; None: any number."""
+    breadcrumb: str | None = None
+    """A file to write each key to before its record is converted: set once a worker has died on this chunk."""
+
+    def __str__(self) -> str:
+        return str(self.chunk)
+
+    @property
+    def size(self) -> int:
+        """About how many bytes the task reads."""
+        return self.chunk.estimated_bytes
+
+
+def rewrite_chunk(task: RewriteTask, check: Callable[[], None] = never_stop) -> Receipt:
+    """Rewrite one chunk. Files are named by attempt, so that concurrent attempts do not disturb each other.
+
+    `check` is called with each batch and may raise. Raises ChunkFailedError, CorruptionError, DroppedError or
+    RejectedError, after the attempt's files were removed.
+    """
+    if not Path(task.home).is_dir():  # only the driver makes it, with its marker
+        raise ChunkFailedError(
+            f"{task.chunk}: {task.home} does not exist",
+            hint="is the work_dir mounted on every worker? was the migration abandoned meanwhile?",
+        )
+    attempt = _Attempt(task, check)
+    make_directories(attempt.folder)
+    try:
+        opened = open_inputs(task.source, attempt.conversion.source)
+        with opened as source, _leaving_breadcrumbs(task.breadcrumb) as on_record:
+            families = [attempt.rewrite_family(source, mapping, on_record) for mapping in task.mappings]
+            attempt.shadowed = source.shadowed
+        return attempt.receipt(families)
+    except BaseException as error:
+        attempt.discard()
+        if isinstance(error, RecordRejectedError):
+            error.chunk = task.chunk
+        if isinstance(error, CorruptionError):
+            raise CorruptionError(f"{task.chunk}: {error.message}", hint=_RESTORE) from error
+        if isinstance(error, KeyOrderError):
+            raise ChunkFailedError(f"{task.chunk}: {error.message}", hint=error.hint) from error
+        raise
+
+
+class _Attempt:
+    """The files and counts of one attempt."""
+
+    def __init__(self, task: RewriteTask, check: Callable[[], None]) -> None:
+        self._check = check
+        self._started = time.perf_counter()
+        self._task = task
+        self.conversion = replace(load_conversion(task.conversion), elsewhere=elsewhere(task.key_place))
+        self.name = attempt_name(task.run_id, task.chunk.number)
+        self.folder = chunk_directory(Path(task.home), task.chunk.store_partition, task.chunk.database)
+        self.rejects_file = self.folder / f"{self.name}.rejects.parquet"
+        self.rejects = self._policy()
+        self.left_out = LeftOut(str(task.chunk), task.max_dropped)
+        self.expired = 0
+        self.shadowed = 0
+
+    def receipt(self, families: list[tuple[Scanned, Written]]) -> Receipt:
+        """The receipt, written beside the files; they, their names and its own are durable then (I1)."""
+        task = self._task
+        kept = self.rejects.finish()
+        receipt = Receipt(
+            migration_id=task.migration_id,
+            run_id=task.run_id,
+            attempt=self.name,
+            store_partition=task.chunk.store_partition,
+            database=task.chunk.database,
+            number=task.chunk.number,
+            keys=task.chunk.keys,
+            scanned=tuple(scanned for scanned, _ in families),
+            written=tuple(written for _, written in families),
+            dropped=self.left_out.dropped,
+            entries_dropped=self.left_out.entries_dropped,
+            not_carried=self.left_out.not_carried,
+            dropped_keys=self.left_out.first_keys,
+            expired=self.expired,
+            shadowed=self.shadowed,
+            rejected=self.rejects.count,
+            reasons=self.rejects.reasons,
+            rejects_file=self._relative(self.rejects_file) if kept else None,
+            rejects_digest=content_digest(self.rejects_file) if kept else None,
+            seconds=round(time.perf_counter() - self._started, 6),
+            engine=converter.NAME,
+            host=socket.gethostname(),
+            code=checked_code(task.conversion),
+            revision=task.revision,
+        )
+        write_receipt(Path(task.home), receipt)
+        return receipt
+
+    def _relative(self, file: Path) -> str:
+        return str(file.relative_to(self._task.home))
+
+    def rewrite_family(self, source: Records, mapping: FamilyMapping, on_record: OnRecord) -> tuple[Scanned, Written]:
+        """Rewrite one column family of the chunk."""
+        file = self.folder / f"{self.name}.{self._task.mappings.index(mapping)}.sst"
+        how = (self.rejects, mapping.source, on_record)
+        converter = make_converter(self.conversion, source.known_times, *how, left_out=self.left_out)
+        writer: SstWriter | None = None
+
+        def open_writer() -> SstWriter:
+            nonlocal writer
+            writer = SstWriter(file, TableOptions(compression=mapping.compression))
+            return writer
+
+        batches = source.batches(mapping, self._task.chunk.keys)
+        if self._task.is_kept:
+            pumped = pump(batches, converter, open_writer, lambda _: self._check())
+        else:
+            pumped = self._count(batches)
+        if writer is not None:
+            writer.finish()
+        scanned, written = pumped.scanned, pumped.written
+        return (
+            Scanned(family=mapping.source, records=scanned.records, size=scanned.size, digest=str(scanned)),
+            Written(
+                family=mapping.target,
+                file=None if writer is None else self._relative(file),
+                file_size=0 if writer is None else file.stat().st_size,
+                records=written.records,
+                size=written.size,
+                digest=str(written),
+                first_key=pumped.first_key,
+                last_key=pumped.last_key,
+            ),
+        )
+
+    def _count(self, batches: Iterator[Batch]) -> Pumped:
+        pumped = Pumped()
+        for batch in batches:
+            self._check()
+            pumped.scanned.update(batch)
+        self.expired += pumped.scanned.records
+        return pumped
+
+    def discard(self) -> None:
+        """Remove the attempt's files, which no row will name."""
+        for file in self.folder.glob(f"{self.name}.*"):
+            file.unlink(missing_ok=True)
+
+    def _policy(self) -> CountRejects:
+        task = self._task
+        partition, has_function = task.chunk.store_partition, task.conversion.function is not None
+        where = (str(task.chunk), partition, self.rejects_file, task.max_rejects)
+        return reject_policy(task.on_reject, *where, has_function=has_function)
+
+
+@contextmanager
+def _leaving_breadcrumbs(file: str | None) -> Iterator[OnRecord]:
+    """The function to call with each key before its record is converted; None without a file for the trace."""
+    if file is None:
+        yield None
+        return
+    crumb = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    try:
+        yield lambda key: _leave(crumb, key)
+    finally:
+        os.close(crumb)
+
+
+def _leave(crumb: int, key: bytes) -> None:
+    os.pwrite(crumb, len(key).to_bytes(_LENGTH_SIZE, "big") + key, 0)
+
+
+def read_breadcrumb(file: Path) -> bytes | None:
+    """The key whose record a worker was converting when it died; None: the file does not say."""
+    content = file.read_bytes() if file.exists() else b""
+    if len(content) < _LENGTH_SIZE:
+        return None
+    return content[_LENGTH_SIZE : _LENGTH_SIZE + int.from_bytes(content[:_LENGTH_SIZE], "big")]
+
+
+def write_receipt(home: Path, receipt: Receipt) -> None:
+    """Write a receipt beside its files, whose content is durable; their folder is synced once, for all names (I1).
+
+    A power cut before may leave the receipt without its files: it does not count then (`has_files`).
+    """
+    folder = chunk_directory(home, receipt.store_partition, receipt.database)
+    write_durably(folder / receipt_file(receipt), with_seal(receipt.model_dump_json()).encode())
+
+
+def receipt_file(receipt: Receipt) -> str:
+    """The name of a receipt's file."""
+    return f"{receipt.attempt}.receipt.json"
+
+
+def chunk_directory(home: Path, partition: str, database: str) -> Path:
+    """Where the chunks of one RocksDB directory lie in the work_dir."""
+    return home / "chunks" / partition / database

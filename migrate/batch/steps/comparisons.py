@@ -1,0 +1,370 @@
+"""Verification in full: every old record is converted again and compared with the new stores."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from migrate.batch.chunk.compare_stores import CompareTask, OverlayTask, VerifyTask, compare_gaps
+from migrate.batch.context import Context
+from migrate.batch.identity import spec_identity
+from migrate.batch.ledger.table import Ledger
+from migrate.batch.plan.cut import cut_points, ranges_between, slot_share
+from migrate.batch.plan.make_plan import plan_partition
+from migrate.batch.plan.new_stores import overlay_of, plan_of
+from migrate.batch.source.source import Reading, read_store
+from migrate.engine.chunk_source import inputs_of
+from migrate.errors import MigrationError
+from migrate.model.comparison import Mismatch, Verified, as_verified, differing
+from migrate.model.key_range import KeyRange, tiling_flaw
+from migrate.model.ledger_row import Row, Step
+from migrate.model.plan import DatabasePlan, Plan
+from migrate.model.receipt import Receipt
+from migrate.model.values import Stored
+from migrate.stores.rocksdb.database import StoreContent, family_names, open_read_only
+from migrate.stores.rocksdb.layout import database_files, file_states
+from migrate.stores.rocksdb.table_digests import Tables
+
+_ENOUGH_BYTES = 64 << 20
+"""No range is larger: while it is compared, no progress shows, and a kill loses it."""
+
+
+_MOST_RANGES = 4096
+"""In larger stores the ranges grow instead: each range is a row of the ledger, which `status` reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The new stores to verify, with what they were made of."""
+
+    context: Context
+    plan: Plan
+    databases: tuple[DatabasePlan, ...]
+    """Every RocksDB directory that there should be, according to the snapshot."""
+    folders: Mapping[str, Path]
+    """The new stores, by store partition."""
+    receipts: Sequence[Receipt]
+    range_bytes: int
+    """About how many bytes of the old stores one task reads."""
+    overlays: Mapping[str, Path] = field(default_factory=dict)
+    """By store partition, the folder of what its tails have changed."""
+    tables: Tables = field(default_factory=dict)
+    """The digests of the new tables, from before any record of them was compared."""
+
+    def snapshots_of(self, database: DatabasePlan) -> dict[str, Path]:
+        """The snapshots of the RocksDB directories of its store partition, by name."""
+        return self.context.snapshots_of(self.plan, database.store_partition)
+
+    def target_of(self, database: DatabasePlan) -> Path:
+        """The RocksDB directory in the new store."""
+        return self.folders[database.store_partition] / database.database
+
+    def overlay_of(self, database: DatabasePlan) -> Path | None:
+        """What tails have changed in a RocksDB directory of the new store; None: nothing."""
+        return overlay_of(self.overlays.get(database.store_partition), database.database)
+
+    def overlay_tasks(self) -> Iterator[OverlayTask]:
+        """The comparisons of what tails have changed."""
+        for database in self.databases:
+            overlay = self.overlay_of(database)
+            for mapping in database.mappings if overlay is not None else ():
+                yield OverlayTask(
+                    store_partition=database.store_partition,
+                    database=database.database,
+                    family=mapping.target,
+                    target=str(self.target_of(database)),
+                    overlay=str(overlay),
+                    conversion=self.context.ref,
+                )
+
+
+def as_text(path: Path | None) -> str | None:
+    """The path as a task carries it."""
+    return None if path is None else str(path)
+
+
+def databases_with_tails(
+    plan: Plan, databases: Sequence[DatabasePlan], overlays: Mapping[str, Path]
+) -> tuple[DatabasePlan, ...]:
+    """These, which are made of the snapshot, and what tails make of them: segments that expire, and further ones."""
+    found = []
+    for partition in plan.store_partitions:
+        mine = [each for each in databases if each.store_partition == partition.id]
+        names = plan.new_partition(partition).databases
+        if partition.id in overlays:
+            mine = [each.model_copy(update={"is_kept": each.is_kept and each.database in names}) for each in mine]
+            known = {each.database for each in mine}
+            mine += [plan_of(plan, partition.id, name) for name in names if name not in known]
+        found += mine
+    return tuple(found)
+
+
+def expected_databases(context: Context, plan: Plan) -> tuple[DatabasePlan, ...]:
+    """The new RocksDB directories according to the snapshot; only the names of store partitions are the plan's."""
+    return tuple(
+        database
+        for partition in plan.store_partitions
+        for database in plan_partition(
+            context.spec, partition, context.snapshots_of(plan, partition.id), context.conversion, _list_store
+        )
+    )
+
+
+def _list_store(directory: Path) -> Reading:
+    """As `read_store`, from the listing: the comparison opens the directory. Obsolete tables only add to the size."""
+    try:
+        families = family_names(directory)
+    except Exception:  # noqa: BLE001 - rocksdict raises a plain Exception; read_store raises one that explains it
+        return read_store(directory)
+    tables = tuple((table.name, table.stat().st_size) for table in database_files(directory).immutable)
+    return Reading(StoreContent(0, families, tables), None)
+
+
+def range_bytes(databases: Sequence[DatabasePlan], slots: int, chunk_size: int) -> int:
+    """How many bytes one task reads, so that each slot gets some tasks of about the same size."""
+    whole = sum(database.data_bytes for database in databases)
+    most = max(_ENOUGH_BYTES, whole // _MOST_RANGES)
+    return min(chunk_size, most, slot_share(whole, slots))
+
+
+SECONDS_BETWEEN_COMMITS = 2.0
+"""A commit takes some 20 ms. A verification that takes less time commits only its result."""
+
+
+FamilyPlace = tuple[str, str, str]
+"""(store partition, database, column family) of the new store."""
+
+
+LedgerOpener = Callable[[], Ledger]
+
+
+class _Comparison(Stored):
+    """The `detail` of a row: one range that was found equal."""
+
+    subject: str
+    """A digest of everything that was compared, and by which conversion."""
+    began_at_ms: int
+    """When the command began to compare records."""
+    family: str
+    found: Verified
+
+
+@dataclass(frozen=True, slots=True)
+class EqualRange:
+    """A range of the old keys of one family whose records are in the new store as they should be."""
+
+    place: FamilyPlace
+    keys: KeyRange
+    found: Verified
+
+
+@dataclass(slots=True)
+class EqualRanges:
+    """Reads the ranges that an interrupted verification has committed, and commits further ones."""
+
+    subject: Subject
+    open_ledger: LedgerOpener
+    """Called with the first commit."""
+    _subjects: dict[str, str] = field(init=False)
+    """By store partition."""
+    _began_at_ms: int = field(default_factory=lambda: int(time.time() * 1000))
+    _waiting: list[tuple[CompareTask, Row]] = field(default_factory=list)
+    _committed_at: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        """Record the state of the files before the first record is read."""
+        self._subjects = dict(_digests(self.subject))
+
+    def committed(self, rows: Sequence[Row]) -> Iterator[EqualRange]:
+        """The ranges among these rows that count; those of other files or another conversion do not."""
+        for row in rows:
+            try:
+                comparison = _Comparison.model_validate_json(row.detail)
+            except ValidationError:  # of a newer release: the range is compared again
+                continue
+            if comparison.subject == self._subjects.get(str(row.store_partition)):
+                place = (str(row.store_partition), str(row.database), comparison.family)
+                yield EqualRange(place, row.keys, comparison.found)
+
+    def add(self, task: VerifyTask, found: Verified) -> None:
+        """Keep a range for the next commit, unless a difference was found in it."""
+        if found.mismatches or not isinstance(task, CompareTask):
+            return
+        comparison = _Comparison(
+            subject=self._subjects[task.store_partition],
+            began_at_ms=self._began_at_ms,
+            family=task.mapping.target,
+            found=found,
+        )
+        row = Row(
+            migration_id=self.subject.plan.migration_id,
+            run_id=self.subject.context.run_id,
+            step=Step.COMPARED,
+            store_partition=task.store_partition,
+            database=task.database,
+            start_key=task.keys.start,
+            end_key=task.keys.end,
+            records_in=sum(count.seen for count in found.counts),
+            records_out=found.records,
+            seconds=found.seconds,
+            detail=comparison.model_dump_json(exclude_defaults=True),
+        )
+        self._waiting.append((task, row))
+
+    def commit_some(self) -> None:
+        """Commit the ranges that wait, if the last commit is a while ago or the run is to stop."""
+        context = self.subject.context
+        is_due = time.monotonic() - self._committed_at >= SECONDS_BETWEEN_COMMITS
+        if not self._waiting or not (is_due or context.stop.is_requested):
+            return
+        self.open_ledger().commit(*(row for _, row in self._waiting))
+        tasks = [task for task, _ in self._waiting]
+        self._waiting, self._committed_at = [], time.monotonic()
+        context.notify("verify.ranges-committed", ranges=tasks)
+
+
+def _digests(subject: Subject) -> Iterator[tuple[str, str]]:
+    """For each store partition, a digest of everything on which its comparison depends."""
+    context, plan = subject.context, subject.plan
+    conversion = (plan.migration_id, spec_identity(context.spec, context.ref))
+    layout: defaultdict[str, list[str]] = defaultdict(list)
+    for database in subject.databases:
+        layout[database.store_partition].append(database.model_dump_json())
+    for partition in plan.store_partitions:
+        new = plan.new_partition(partition).below(subject.folders[partition.id])
+        files = _states(context.snapshots_of(plan, partition.id)), _states(new)
+        text = json.dumps((conversion, layout[partition.id], files, subject.tables.get(partition.id)))
+        yield partition.id, hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _states(directories: dict[str, Path]) -> list[tuple[str, list[tuple[str, int, int]]]]:
+    """The files of RocksDB directories, and the places of these."""
+    return [(str(directory), file_states(directory)) for directory in directories.values()]
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    keys: KeyRange
+    ends: tuple[bytes, bytes] | None
+    """The first and the last new key of the range; None: no new record comes of it."""
+
+
+@dataclass(slots=True)
+class FullVerification:
+    """The ranges that were compared so far, and the proof that they cover every old record."""
+
+    subject: Subject
+    before: Iterable[EqualRange] = ()
+    """The ranges that an interrupted verification has found equal."""
+    _compared: defaultdict[FamilyPlace, list[_Compared]] = field(default_factory=lambda: defaultdict(list))
+    _seen: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
+    """Records of (store partition, database of the new store, directory of the source, column family)."""
+    _used: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Records of (directory of the source, column family) that all new databases together are made of."""
+
+    def __post_init__(self) -> None:
+        """Count the ranges that need not be read again."""
+        for each in self.before:
+            self._add(each.place, each.keys, each.found)
+
+    def tasks_of(self, database: DatabasePlan) -> Iterator[CompareTask]:
+        """The comparisons of the database's records that remain to be made."""
+        done = {place: [each.keys for each in self._compared.get(place, ())] for place in _places(database)}
+        return compare_tasks(self.subject, database, done)
+
+    def further_tasks(self) -> Iterator[CompareTask]:
+        """No tasks: the comparisons also find records that are missing."""
+        return iter(())
+
+    def add(self, task: VerifyTask, found: Verified) -> None:
+        """Record what a task has read."""
+        if isinstance(task, CompareTask):
+            self._add((task.store_partition, task.database, task.mapping.target), task.keys, found)
+
+    def _add(self, place: FamilyPlace, keys: KeyRange, found: Verified) -> None:
+        partition, database, _ = place
+        self._compared[place].append(_Compared(keys, found.ends))
+        for count in found.counts:
+            self._seen[partition, database, count.directory, count.family] += count.seen
+            self._used[count.directory, count.family] += count.used
+
+    def end(self) -> Iterator[Verified]:
+        """The mismatches that no range could find.
+
+        Raises MigrationError unless every family was read from the first to the last possible key.
+        """
+        self._check_whole()
+        yield from self._between()
+        yield from map(as_verified, self._unused())
+
+    def _check_whole(self) -> None:
+        for plan in self.subject.databases:
+            for place in _places(plan):
+                ranges = self._compared[place] = sorted(self._compared[place], key=lambda each: each.keys.start or b"")
+                if (flaw := tiling_flaw([each.keys for each in ranges])) is not None:
+                    raise MigrationError(
+                        f"the verification was not whole: the ranges of {plan.store_partition}, {plan.database}, "
+                        f"column family {place[2]!r} {flaw}",
+                        hint="this is a bug: nothing counts as verified; please report it",
+                    )
+
+    def _between(self) -> Iterator[Verified]:
+        """Extra keys of the new stores before, between and behind the ranges that were compared."""
+        for plan in self.subject.databases:
+            # a task that compares a whole family also checks what lies outside its keys
+            places = [place for place in _places(plan) if len(self._compared[place]) > 1]
+            if not plan.is_kept or not places:
+                continue
+            overlay = self.subject.overlay_of(plan)
+            with ExitStack() as stack:
+                target = stack.enter_context(open_read_only(self.subject.target_of(plan)))
+                touched = None if overlay is None else stack.enter_context(open_read_only(overlay))
+                for place in places:
+                    ends = [each.ends for each in self._compared[place] if each.ends is not None]
+                    left_out = self.subject.context.conversion.position_keys
+                    for count, found in compare_gaps(target, *place[::2], ends, left_out=left_out, touched=touched):
+                        yield as_verified(found, count)
+
+    def _unused(self) -> Iterator[Mismatch]:
+        """Families of the source of which some records were used by no new store, or by more than one."""
+        for (partition, _, directory, family), seen in sorted(self._seen.items()):
+            if (used := self._used[directory, family]) != seen:
+                where = f"records of {Path(directory).name}"
+                yield differing(partition, where, f"{seen:,}, each once", f"{used:,}", family=family)
+
+
+def _places(plan: DatabasePlan) -> Iterator[FamilyPlace]:
+    return ((plan.store_partition, plan.database, mapping.target) for mapping in plan.mappings)
+
+
+def compare_tasks(
+    subject: Subject, database: DatabasePlan, done: Mapping[FamilyPlace, list[KeyRange]]
+) -> Iterator[CompareTask]:
+    """Comparisons of all old records but those in `done`, family by family, in ranges of the old stores' keys."""
+    snapshots = subject.snapshots_of(database)
+    directories = [snapshots[each.database] for each in database.sources]
+    is_large = database.data_bytes > subject.range_bytes
+    points = cut_points(directories, subject.range_bytes) if is_large else []
+    for mapping in database.mappings:
+        place = (database.store_partition, database.database, mapping.target)
+        for keys in ranges_between(points, done.get(place, ())):
+            yield CompareTask(
+                store_partition=database.store_partition,
+                database=database.database,
+                source=inputs_of(database, snapshots, subject.context.times_of(database.store_partition)),
+                target=str(subject.target_of(database)) if database.is_kept else None,
+                mapping=mapping,
+                keys=keys,
+                conversion=subject.context.ref,
+                key_place=subject.plan.key_place(database.store_partition),
+                overlay=as_text(subject.overlay_of(database)),
+                size=min(database.data_bytes, subject.range_bytes),
+            )

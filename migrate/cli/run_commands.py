@@ -1,0 +1,276 @@
+"""The verbs of a migration at work: run, status, verify, report, rejects, replay, catch-up."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+from click.core import ParameterSource
+
+from migrate.cli.command import verb, without_garbage_collection
+from migrate.cli.job import check_spark, fence_option, replay_options, run_and_show, run_options
+from migrate.cli.options import current_output, html_option, page_path, spec_argument
+from migrate.cli.switch_commands import switch_and_show
+from migrate.errors import SpecError
+from migrate.show.output import Output, stop_writing, user_output_to_stderr
+
+if TYPE_CHECKING:
+    from migrate.spec.spec import Spec
+
+
+_MOST_OF_A_CORE = 0.1
+"""The share of one core that reading a very long ledger may take: it is then read less often."""
+
+
+@click.command()
+@spec_argument
+@html_option
+@verb
+@without_garbage_collection()
+def report(spec: str, *, page: str | None) -> None:
+    """Report what was done: runs, chunks, rejects, verification.
+
+    Reads the ledger alone, so that it also works after `finalize`.
+
+    \b
+    stateferry report migration.toml
+    stateferry report migration.toml --html report.html
+    stateferry report migration.toml --json
+    """
+    from migrate.batch.status.history import report as read_history
+    from migrate.show.text.report_text import show_history
+    from migrate.spec.spec import load_spec
+
+    output, file = current_output(), page_path(page)
+    history = read_history(load_spec(spec))
+    if file is not None:
+        from migrate.show.page.run_page import run_page
+        from migrate.stores.files import write_durably
+
+        write_durably(file, run_page(output.readable(history)).encode())
+    output.show(history, show_history)
+
+
+_master = click.option("--master", default="local[*]", show_default=True, help="The Spark master to run on.")
+
+
+_no_spark = click.option("--no-spark", is_flag=True, help="Run in this process, one chunk at a time, without a JVM.")
+
+
+_jobs = click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Run in N processes of this machine, without Spark and Java.",
+)
+
+
+def _without_spark(*, no_spark: bool, jobs: int | None) -> int:
+    """In how many processes to run without Spark; 0: on Spark. Raises SpecError for a master too.
+
+    Where the command line says one of the three, the environment says none.
+    """
+    context = click.get_current_context()
+    sources = {name: context.get_parameter_source(name) for name in ("master", "no_spark", "jobs")}
+    is_typed = ParameterSource.COMMANDLINE in sources.values()
+    first = ParameterSource.COMMANDLINE if is_typed else ParameterSource.ENVIRONMENT
+    given = {name for name, source in sources.items() if source is first}
+    if jobs is None or "jobs" not in given:
+        return int(no_spark and "no_spark" in given)
+    if "master" in given:
+        raise SpecError("--jobs is for a run without Spark, and --master for one on Spark", hint="give one of them")
+    return jobs
+
+
+@click.command()
+@spec_argument
+@_master
+@_no_spark
+@_jobs
+@click.option("--cutover", "and_cutover", is_flag=True, help="Afterwards, put the new stores in place of the old ones.")
+@run_options
+@verb
+def run(
+    spec: str,
+    master: str,
+    *,
+    no_spark: bool,
+    jobs: int | None,
+    and_cutover: bool,
+    **options: Any,  # noqa: ANN401
+) -> None:
+    """Run a migration: plan, rewrite, assemble, verify and publish.
+
+    If it is interrupted or killed, the same command continues where it stopped.
+
+    \b
+    stateferry run migration.toml
+    stateferry run migration.toml --master 'local[4]'
+    stateferry run migration.toml --jobs 4 --cutover
+    """
+    output, here = current_output(), _without_spark(no_spark=no_spark, jobs=jobs)
+    run_and_show(spec, master, on_spark=not here, jobs=here, output=output, and_cutover=and_cutover, **options)
+    if and_cutover:
+        accepted = {name: options[name] for name in ("unverified", "accept_rejects")}
+        switch_and_show("cutover", spec, output, checksums=False, **accepted)  # it was verified just now
+
+
+@click.command()
+@spec_argument
+@verb
+def rejects(spec: str) -> None:
+    """Show the records that could not be converted, by reason, and where the function fails.
+
+    Reads the ledger alone, during a run and after it. `replay` goes on with a fixed function.
+
+    \b
+    stateferry rejects migration.toml
+    stateferry rejects migration.toml --json
+    """
+    from migrate.batch.status.reject_reasons import rejects as read_rejects
+    from migrate.show.text.report_text import show_rejects
+    from migrate.spec.spec import load_spec
+
+    current_output().show(read_rejects(load_spec(spec)), show_rejects)
+
+
+@click.command()
+@spec_argument
+@_master
+@_no_spark
+@_jobs
+@replay_options
+@verb
+def replay(spec: str, master: str, *, no_spark: bool, jobs: int | None, **options: Any) -> None:  # noqa: ANN401
+    """Go on with a fixed function: rewrite the chunks that lack rejected records.
+
+    Nothing but the function may have changed since the run. The other chunks stay as they are; everything is verified
+    in full, whatever [run] verify says. Works until the new stores are in use.
+
+    \b
+    stateferry rejects migration.toml
+    stateferry replay migration.toml
+    """
+    here = _without_spark(no_spark=no_spark, jobs=jobs)
+    run_and_show(spec, master, on_spark=not here, jobs=here, output=current_output(), replays=True, **options)
+
+
+@click.command()
+@spec_argument
+@click.option("--watch", is_flag=True, help="Follow the run of another process until it ends.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0.1),
+    default=2.0,
+    show_default=True,
+    help="Seconds between two updates of --watch.",
+)
+@verb
+def status(spec: str, *, watch: bool, interval: float) -> None:
+    """Show the state of a migration.
+
+    Reads the ledger alone. With --watch and --json, every update is one JSON document on a line.
+
+    \b
+    stateferry status migration.toml
+    stateferry status migration.toml --json
+    stateferry status migration.toml --watch
+    """
+    from migrate.spec.spec import load_spec
+
+    loaded, output = load_spec(spec), current_output()
+    if watch:
+        _follow(loaded, interval, output)
+    else:
+        from migrate.batch.status.status import status as read_status
+        from migrate.show.text.report_text import show_status
+
+        with without_garbage_collection():
+            output.show(read_status(loaded), show_status)
+
+
+def _follow(spec: Spec, interval: float, output: Output) -> None:
+    """Show the state every `interval` seconds, until the run ends or the user stops; the run itself is not affected."""
+    from migrate.batch.status.status import Watch
+    from migrate.show.text.progress import watch_display
+
+    watch = Watch(spec)
+    try:
+        with watch_display(output) as show:
+            while True:
+                started = time.monotonic()
+                report = watch.poll()
+                show(report)
+                if report.is_over:
+                    return
+                time.sleep(max(interval, (time.monotonic() - started) / _MOST_OF_A_CORE))
+    except KeyboardInterrupt:
+        output.say("\nno longer watching; a run that is at work continues")
+    except BrokenPipeError:
+        stop_writing(sys.stdout)  # the reader of the pipe is gone
+
+
+@click.command()
+@spec_argument
+@click.option(
+    "--mode", type=click.Choice(["full", "digest"]), default="full", show_default=True, help="How to compare."
+)
+@_master
+@_no_spark
+@_jobs
+@verb
+def verify(spec: str, *, mode: Literal["full", "digest"], master: str, no_spark: bool, jobs: int | None) -> None:
+    """Compare the new stores on disk with the converted old ones.
+
+    `full` converts the old records again and compares every record; `digest` compares digests with those that the run
+    recorded. The result is stored in the ledger: a difference blocks publishing, cutover and finalize.
+
+    \b
+    stateferry verify migration.toml
+    stateferry verify migration.toml --mode digest --no-spark
+    """
+    here = _without_spark(no_spark=no_spark, jobs=jobs)
+    check_spark(on_spark=not here)
+    from migrate.batch.steps.verify_command import verify as check
+    from migrate.batch.stop import Stop
+    from migrate.cli.command import stopping_on_signals
+    from migrate.show.text.progress import progress
+    from migrate.show.text.report_text import show_verify
+    from migrate.spec.spec import load_spec
+
+    output, loaded, stop = current_output(), load_spec(spec), Stop()
+    with stopping_on_signals(stop), progress(output) as listener, user_output_to_stderr():
+        report = check(loaded, mode=mode, master=None if here else master, jobs=here or 1, on_event=listener, stop=stop)
+    output.show(report, show_verify)
+
+
+@click.command("catch-up")
+@spec_argument
+@click.option("--master", help="A Spark master to run on; without one, in this process.")
+@fence_option
+@verb
+def catch_up(spec: str, *, master: str | None, fence: bool) -> None:
+    """Lay over the new stores what the application has written since its snapshot.
+
+    Reads the old changelogs to their end, converts the last record of each key, and writes it to the new stores and
+    changelogs. May be repeated while the application goes on; the last time, once it has stopped for good, just before
+    the cut-over.
+
+    \b
+    stateferry catch-up migration.toml
+    stateferry catch-up migration.toml --json
+    """
+    check_spark(on_spark=master is not None)
+    from migrate.batch.catch_up import catch_up as work
+    from migrate.batch.stop import Stop
+    from migrate.cli.command import stopping_on_signals
+    from migrate.show.text.progress import progress
+    from migrate.show.text.report_text import show_catch_up
+    from migrate.spec.spec import load_spec
+
+    output, loaded, stop = current_output(), load_spec(spec), Stop()
+    with stopping_on_signals(stop), progress(output) as listener, user_output_to_stderr():
+        report = work(loaded, master=master, fence=fence, on_event=listener, stop=stop)
+    output.show(report, show_catch_up)

@@ -1,0 +1,168 @@
+"""Entries of a store to records of its changelog and back, by columns: no object for a record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from formats import Format, Headers
+from formats.changelog import UNKNOWN_TIME, ChangelogForm, ChangelogRecord
+from formats.encoding.headers import pack_sized, unpack_sized
+from formats.layout import TIMESTAMP
+from formats.program import Operation
+from migrate.engine.bail_out import BailOutError
+from migrate.engine.columns import TIME_BYTES, CompiledColumn, pack_times, read_times
+from migrate.stores.batch import Batch, Buffer, ChangelogBatch, RecordHeaders
+
+_SIGN = -(1 << 63)
+"""The sign bit: with it flipped, negative numbers sort before the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """What changelog records are restored to, in the order of the records."""
+
+    puts: Batch
+    times: list[int]
+    """The timestamps of the records of `puts`."""
+    deleted: list[bytes]
+    """Keys of the store."""
+
+
+def to_changelog(known: Format) -> ToChangelog:
+    """What turns entries of this format into records."""
+    return ToChangelog(known.changelog_form)
+
+
+def from_changelog(known: Format) -> FromChangelog:
+    """What restores records of a store of this format."""
+    return FromChangelog(known.changelog_form)
+
+
+class ToChangelog:
+    """Turns batches of entries into the records that stand for them."""
+
+    def __init__(self, form: ChangelogForm) -> None:
+        self._form = form
+        programs = form.programs
+        self._value = None if programs is None else CompiledColumn(programs.value)
+        self._timestamp = _column(None if programs is None else programs.timestamp)
+        self._headers = _column(None if programs is None else programs.headers)
+
+    def __call__(self, batch: Batch, times: Sequence[int] | None = None) -> ChangelogBatch:
+        """The records, in the order of the entries; columns may be those of the batch.
+
+        `times` are the records' timestamps where the entries tell none; None: unknown. Raises EntryError for an entry
+        that is not of this format.
+        """
+        times = [UNKNOWN_TIME] * len(batch) if times is None else times
+        if self._value is None or (self._form.own_keys and any(map(self._is_own, batch.keys))):
+            return self._each(batch, times)
+        try:
+            values = self._value.of_values(batch)[0]
+            stored = times if self._timestamp is None else _stored_times(*self._timestamp.of_values(batch))
+            headers = None if self._headers is None else _read_headers(self._headers.of_values(batch)[0])
+        except BailOutError:
+            return self._each(batch, times)
+        return ChangelogBatch(batch.keys, values, stored, headers)
+
+    def _is_own(self, key: bytes) -> bool:
+        return key.startswith(self._form.own_keys)
+
+    def _each(self, batch: Batch, times: Sequence[int]) -> ChangelogBatch:
+        """The reference path, which gives the reason where an entry has no record."""
+        found = [
+            (record, time)
+            for key, value, time in zip(batch.keys, batch.values, times, strict=True)
+            for record in self._form.records(key, value)
+        ]
+        headers = [list(record.headers) for record, _ in found]
+        return ChangelogBatch(
+            [record.key for record, _ in found],
+            [record.value for record, _ in found],
+            [time if record.timestamp_ms is None else record.timestamp_ms for record, time in found],
+            headers if any(headers) else None,
+        )
+
+
+def logged_times(known: Format, batch: Batch) -> Sequence[int]:
+    """The timestamps that entries get in the changelog: the value's own, else the window's, else -1."""
+    if not known.has_changelog:
+        return []
+    place = known.segment_time if known.is_segmented else None
+    times = None if place is None else [int.from_bytes(key[place], "big") for key in batch.keys]
+    return ToChangelog(known.changelog_form)(batch, times).timestamps
+
+
+class FromChangelog:
+    """Restores batches of records, each the last one of its key, as the owner does."""
+
+    def __init__(self, form: ChangelogForm) -> None:
+        self._form = form
+        programs = form.programs
+        self._beside = () if programs is None else programs.beside
+        self._entry = None if programs is None else CompiledColumn(programs.entry)
+
+    def __call__(self, batch: ChangelogBatch) -> Entries:
+        """The entries. Raises EntryError for a record that has none."""
+        deleted: list[bytes] = []
+        if None in batch.values:
+            deleted = [key for key, value in zip(batch.keys, batch.values, strict=True) if value is None]
+            batch = batch.where([value is not None for value in batch.values])
+        return Entries(self._puts(batch), list(batch.timestamps), deleted)
+
+    def _puts(self, batch: ChangelogBatch) -> Batch:
+        if self._entry is None:
+            return self._each(batch)
+        values = cast("list[bytes]", batch.values)
+        for name in self._beside:
+            column = pack_times(batch.timestamps) if name == TIMESTAMP else _headers_column(batch)
+            values = [beside + value for beside, value in zip(column, values, strict=True)]
+        try:
+            return Batch(batch.keys, self._entry.convert(values))
+        except BailOutError:
+            return self._each(batch)
+
+    def _each(self, batch: ChangelogBatch) -> Batch:
+        """The reference path, which gives the reason where a record has no entry."""
+        headers = batch.headers or [[]] * len(batch)
+        columns = zip(batch.keys, batch.values, batch.timestamps, map(Headers.of, headers), strict=True)
+        entries = [self._form.entry(ChangelogRecord(*record)) for record in columns]
+        return Batch([key for key, _ in entries], [value for _, value in entries if value is not None])
+
+
+def keyed_by_time(batch: ChangelogBatch) -> ChangelogBatch:
+    """The records under keys that sort by their timestamps: what is sorted by key then is in the order of time.
+
+    Where an entry of a versioned store ends when another one begins, the last of the records with one key counts.
+    """
+    times = pack_times([time ^ _SIGN for time in batch.timestamps])
+    return replace(batch, keys=[time + key for time, key in zip(times, batch.keys, strict=True)])
+
+
+def keyed_plainly(batch: ChangelogBatch) -> ChangelogBatch:
+    """The records of `keyed_by_time` under their own keys."""
+    return replace(batch, keys=[key[TIME_BYTES:] for key in batch.keys])
+
+
+def _column(operations: tuple[Operation, ...] | None) -> CompiledColumn | None:
+    return None if operations is None else CompiledColumn(operations)
+
+
+def _stored_times(values: list[bytes], joined: Buffer | None) -> Sequence[int]:
+    return read_times(b"".join(values) if joined is None else joined)
+
+
+def _read_headers(spans: list[bytes]) -> Sequence[RecordHeaders] | None:
+    """The headers of each record; equal ones are one object. None: no record has any."""
+    found = {span: list(unpack_sized(span)[0]) for span in set(spans)}
+    return [found[span] for span in spans] if any(found.values()) else None
+
+
+def _headers_column(batch: ChangelogBatch) -> list[bytes]:
+    if batch.headers is None:
+        return [pack_sized(Headers())] * len(batch)
+    keys = [tuple(headers) for headers in batch.headers]
+    found = {headers: pack_sized(Headers.of(headers)) for headers in set(keys)}
+    return [found[headers] for headers in keys]

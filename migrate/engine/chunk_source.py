@@ -1,0 +1,190 @@
+"""Reading a chunk: the old store's records as their owner would read them, from all directories and families."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from itertools import compress
+from pathlib import Path
+
+import numpy as np
+
+from formats import Format
+from formats.conversion import upgrade_program
+from formats.program import IDENTITY, ByteProgram
+from migrate.engine.columns import compile_program
+from migrate.engine.key_times import open_times
+from migrate.errors import ChunkFailedError
+from migrate.model.key_range import KeyRange, show_key
+from migrate.model.plan import DatabasePlan, FamilyMapping, TimeSlice
+from migrate.stores.batch import Batch
+from migrate.stores.merge import MergedScan
+from migrate.stores.rocksdb.database import Database
+from migrate.stores.rocksdb.openings import open_pooled
+
+_INT64 = np.dtype(">i8")
+
+
+WRONG_INTERVAL = (
+    "name the interval that they were made with in [source] segment_ms (where Kafka Streams itself derived it: the "
+    "retention_ms of that time); where the application changed it since, it finds only some of these records"
+)
+"""The hint about a record in a segment of another time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """RocksDB directories that are read as one, in a form that a task can carry."""
+
+    directories: tuple[str, ...]
+    times_of: tuple[TimeSlice | None, ...] = ()
+    """The time slice of each directory; None: unknown."""
+    times: TimeSlice | None = None
+    """The time slice of the records to read; None: all records."""
+    known_times: str | None = None
+    """The run of times that new records take theirs from; None: they have some, or get the default."""
+
+
+def inputs_of(plan: DatabasePlan, directories: dict[str, Path], known_times: str | None = None) -> Inputs:
+    """The inputs of one new database; `directories`: those of the source's store partition, by database."""
+    return Inputs(
+        directories=tuple(str(directories[source.database]) for source in plan.sources),
+        times_of=tuple(source.times for source in plan.sources),
+        times=plan.times,
+        known_times=known_times,
+    )
+
+
+@contextmanager
+def open_inputs(inputs: Inputs, source: Format) -> Iterator[Records]:
+    """Open the inputs. Raises RefusedError where one cannot be opened."""
+    with ExitStack() as stack:
+        databases = [stack.enter_context(open_pooled(Path(directory))) for directory in inputs.directories]
+        yield Records(inputs, source, databases, stack.enter_context(open_times(inputs.known_times)))
+
+
+@dataclass(slots=True)
+class Records:
+    """The open inputs of a chunk."""
+
+    inputs: Inputs
+    source: Format
+    databases: list[Database]
+    known_times: Database | None = None
+    shadowed: int = field(default=0, init=False)
+    """Records read so far of a pre-upgrade family whose key a newer family has too."""
+    read: Counter[tuple[int, str]] = field(default_factory=Counter, init=False)
+    """Records read so far by RocksDB directory (its index among the inputs) and column family."""
+    seen: Counter[tuple[int, str]] = field(default_factory=Counter, init=False)
+    """The same counts, including records of other times."""
+
+    def batches(self, mapping: FamilyMapping, keys: KeyRange | None = None) -> Iterator[Batch]:
+        """Every record of the family in the range, in key order and in the layout of the source's format.
+
+        Raises CorruptionError where the range cannot be read to its end, ChunkFailedError for a record in a segment of
+        another time.
+        """
+        scans = [scan for database in range(len(self.databases)) for scan in self._scans(database, mapping, keys)]
+        if len(scans) == 1:
+            yield from scans[0]
+            return
+        merged = MergedScan(scans)
+        yield from merged
+        self.shadowed += merged.shadowed
+
+    def families(self, number: int, mapping: FamilyMapping) -> list[str]:
+        """The column families to read of one RocksDB directory; of a key that several have, the first counts."""
+        there = self.databases[number].families
+        return [family for family in (mapping.source, *mapping.older) if family in there]
+
+    def sampled(self, number: int, mapping: FamilyMapping, family: str, sample: Iterator[Batch]) -> Iterator[Batch]:
+        """The records of a sample of one column family that `batches` would yield; it raises the same errors."""
+        families, database = self.families(number, mapping), self.databases[number]
+        newer = families[: families.index(family)]
+        for batch in self._scan(number, mapping, family, sample):
+            mask = [all(database.get(name, key) is None for name in newer) for key in batch.keys]
+            if all(mask):
+                yield batch
+                continue
+            self.shadowed += mask.count(False)
+            if any(mask):
+                yield Batch(list(compress(batch.keys, mask)), list(compress(batch.values, mask)))
+
+    def _scans(self, number: int, mapping: FamilyMapping, keys: KeyRange | None) -> Iterator[Iterator[Batch]]:
+        for family in self.families(number, mapping):
+            batches = self.databases[number].batches(family, keys, on_columns=self.source.on_columns)
+            yield self._scan(number, mapping, family, batches)
+
+    def _scan(self, number: int, mapping: FamilyMapping, family: str, batches: Iterator[Batch]) -> Iterator[Batch]:
+        scan = _counted(self.seen, batches, (number, family))
+        if family != mapping.source:
+            scan = _upgraded(scan, self.source, family)
+        return _counted(self.read, self._in_time(scan, number), (number, family))
+
+    def _in_time(self, scan: Iterator[Batch], number: int) -> Iterator[Batch]:
+        wanted = self.inputs.times
+        if wanted is None:
+            return scan
+        return _within(scan, self.source, wanted, self.inputs.times_of[number], self.databases[number])
+
+
+def _counted(counts: Counter[tuple[int, str]], scan: Iterator[Batch], place: tuple[int, str]) -> Iterator[Batch]:
+    for batch in scan:
+        counts[place] += len(batch)
+        yield batch
+        del batch  # or a large value would live on while the next one is read
+
+
+def _upgraded(scan: Iterator[Batch], source: Format, family: str) -> Iterator[Batch]:
+    """The records of a pre-upgrade family, in the layout of `source`."""
+    older = next(each for each in source.older_families if each.name == family)
+    convert = compile_program(ByteProgram(IDENTITY, upgrade_program(older.value_layout, source)))
+    for batch in scan:
+        yield convert(batch)
+
+
+def _within(
+    scan: Iterator[Batch], source: Format, wanted: TimeSlice, own: TimeSlice | None, database: Database
+) -> Iterator[Batch]:
+    for batch in scan:
+        times = _times(batch, source.segment_time, database)
+        if own is not None and (times.min() < own.start_ms or times.max() >= own.end_ms):
+            stray = int(np.flatnonzero((times < own.start_ms) | (times >= own.end_ms))[0])
+            raise _misplaced(database, batch.keys[stray], int(times[stray]), own)
+        if times.min() >= wanted.start_ms and times.max() < wanted.end_ms:
+            yield batch
+            continue
+        mask = ((times >= wanted.start_ms) & (times < wanted.end_ms)).tolist()
+        keys = list(compress(batch.keys, mask))
+        if keys:
+            yield Batch(keys, list(compress(batch.values, mask)), batch.sizes)
+
+
+def _times(batch: Batch, place: slice, database: Database) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """The time by which each record belongs to a segment. Raises ChunkFailedError for a key without one."""
+    shortest = batch.sizes[0] if batch.sizes is not None else min(map(len, batch.keys))
+    if shortest < -place.start:
+        key = min(batch.keys, key=len)
+        raise ChunkFailedError(
+            f"{database.directory} has the key {show_key(key)}, which is too short to contain a time",
+            hint="is [source] format the format that the store has? without retention_ms each segment stays as it is",
+        )
+    if batch.sizes is not None:
+        size = batch.sizes[0]
+        return np.ndarray((len(batch),), _INT64, batch.joined_keys, size + place.start, (size,))
+    return np.frombuffer(b"".join([key[place] for key in batch.keys]), _INT64)
+
+
+def newest_time(database: Database, family: str, place: slice) -> int | None:
+    """The time of the newest record, in milliseconds; None: there is no record."""
+    return max((int(_times(batch, place, database).max()) for batch in database.batches(family)), default=None)
+
+
+def _misplaced(database: Database, key: bytes, time_ms: int, own: TimeSlice) -> ChunkFailedError:
+    return ChunkFailedError(
+        f"{database.directory} is the segment of {own}, and its key {show_key(key)} is of {time_ms}: its segments were "
+        "made with another interval",
+        hint=WRONG_INTERVAL,
+    )

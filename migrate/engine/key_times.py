@@ -1,0 +1,153 @@
+"""The times of keys: a sorted run made from a changelog, and the look-up of a batch's keys in it.
+
+A run is a RocksDB directory of its own. An entry holds a block of keys, as an entry of each key would take twice the
+time to read; the entry's own key is the last one of them:
+
+| offset | size      | field                                                                |
+|--------|-----------|----------------------------------------------------------------------|
+| 0      | 4         | number of keys, big-endian                                           |
+| 4      | 4         | size of each key, big-endian; -1: they differ                        |
+| then   | 4 each    | size of each key, big-endian; only where they differ                 |
+| then   | as stated | the keys                                                             |
+| then   | 8 each    | the time of each key, signed 64-bit big-endian milliseconds          |
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import accumulate, pairwise
+from pathlib import Path
+
+from formats import Conversion
+from migrate.engine.columns import pack_times
+from migrate.engine.left_out import LeftOut
+from migrate.engine.portable import Converter, OnRecord
+from migrate.engine.rejects import RejectsByReason
+from migrate.errors import ChunkFailedError, CorruptionError, RefusedError
+from migrate.model.key_range import KeyRange
+from migrate.stores.rocksdb.database import DEFAULT_FAMILY, Database
+from migrate.stores.rocksdb.openings import open_pooled
+
+_RERUN = "run the command again: stateferry run SPEC makes it again from the changelog"
+
+
+_HEAD = struct.Struct(">Ii")
+
+
+_DIFFER = -1
+
+
+def pack_block(keys: Sequence[bytes], times: Sequence[bytes]) -> bytes:
+    """The block of these keys, which ascend, and of their times."""
+    sizes = [*map(len, keys)]
+    if len({*sizes}) == 1:
+        head = _HEAD.pack(len(keys), sizes[0])
+    else:
+        head = _HEAD.pack(len(keys), _DIFFER) + struct.pack(f">{len(keys)}I", *sizes)
+    return b"".join([head, *keys, *times])
+
+
+def read_block(block: bytes) -> tuple[list[bytes], list[bytes]]:
+    """The keys of a block, and their times."""
+    count, size = _HEAD.unpack_from(block)
+    at = _HEAD.size
+    if size == _DIFFER:
+        sizes = struct.unpack_from(f">{count}I", block, at)
+        places = accumulate(sizes, initial=at + 4 * count)
+        keys = [block[start:end] for start, end in pairwise(places)]
+    else:
+        keys = [*struct.unpack_from(f"{size}s" * count, block, at)]
+    return keys, [*struct.unpack_from("8s" * count, block, len(block) - 8 * count)]
+
+
+@contextmanager
+def open_times(folder: str | None) -> Iterator[Database | None]:
+    """Open a run, if there is one. Raises ChunkFailedError where it is damaged."""
+    if folder is None:
+        yield None
+        return
+    with ExitStack() as opened:
+        with _damage_explained(Path(folder)):
+            run = opened.enter_context(open_pooled(Path(folder)))
+        yield run
+
+
+def make_converter(
+    conversion: Conversion,
+    times: Database | None,
+    rejects: RejectsByReason,
+    family: str,
+    on_record: OnRecord = None,
+    *,
+    left_out: LeftOut | None = None,
+) -> Converter:
+    """The converter for one pass over the records of a family, which take their times from a run if there is one."""
+    program = conversion.program if times is None else conversion.timed_program
+    column = None if times is None else TimesColumn(times, conversion.default_timestamp_ms)
+    return Converter(conversion, program, rejects, family, on_record, column, left_out or LeftOut())
+
+
+@contextmanager
+def _damage_explained(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except (CorruptionError, RefusedError) as error:
+        raise ChunkFailedError(f"the times of keys in {folder} are damaged: {error.message}", hint=_RERUN) from error
+
+
+def blocks_from(run: Database, start: bytes) -> Iterator[tuple[list[bytes], list[bytes]]]:
+    """Keys and times from the block on that `start` belongs in."""
+    with _damage_explained(run.directory):
+        for batch in run.batches(DEFAULT_FAMILY, KeyRange(start=start)):
+            yield from map(read_block, batch.values)
+
+
+def keys_of(run: Database) -> list[bytes]:
+    """The keys of a run, which is small, in their order."""
+    return [key for keys, _ in blocks_from(run, b"") for key in keys]
+
+
+class TimesColumn:
+    """Looks up the keys of batches, which come in key order."""
+
+    def __init__(self, run: Database, unknown_ms: int) -> None:
+        """`unknown_ms`: the time of keys that are not in the run."""
+        self._run = run
+        self._unknown = pack_times([unknown_ms])[0]
+        self._blocks: Iterator[tuple[list[bytes], list[bytes]]] | None = None
+        self._keys: list[bytes] = []
+        self._times: list[bytes] = []
+
+    def __call__(self, keys: Sequence[bytes]) -> Sequence[bytes]:
+        """The time of each key, packed. The keys ascend strictly, also from call to call."""
+        found: dict[bytes, bytes] = {}
+        is_whole = False
+        while not is_whole:
+            is_whole = self._read(keys)
+            end = bisect_right(self._keys, keys[-1])
+            known, times = self._keys[:end], self._times[:end]
+            self._keys, self._times = self._keys[end:], self._times[end:]
+            if known == keys:
+                return times
+            found = found or dict.fromkeys(keys, self._unknown)
+            found.update([pair for pair in zip(known, times, strict=True) if pair[0] in found])
+        return [*found.values()]
+
+    def _read(self, keys: Sequence[bytes]) -> bool:
+        """Read on until there are as many entries as keys; whether there are none further up to the last key."""
+        if self._blocks is None:
+            self._blocks = blocks_from(self._run, keys[0])
+            more, times = next(self._blocks, ([], []))
+            first = bisect_left(more, keys[0])
+            self._keys, self._times = more[first:], times[first:]
+        while not self._keys or self._keys[-1] < keys[-1]:
+            if len(self._keys) >= len(keys):
+                return False
+            block = next(self._blocks, None)
+            if block is None:
+                return True
+            self._keys, self._times = self._keys + block[0], self._times + block[1]
+        return True

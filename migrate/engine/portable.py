@@ -1,0 +1,195 @@
+"""The portable engine: rocksdict and columns of bytes; runs programs, reference conversions and user functions."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from operator import add
+from pathlib import Path
+from typing import Literal, Protocol
+
+import xxhash
+
+from formats import Conversion, EntryError, LossError
+from formats.program import ByteProgram
+from migrate.engine.bail_out import BailOutError
+from migrate.engine.columns import TIME_BYTES, CompiledProgram, compile_program, unpacked_times
+from migrate.engine.left_out import LeftOut
+from migrate.engine.rejects import CountRejects, FailOnReject, RejectsByReason, loss_not_allowed
+from migrate.stores.batch import Batch
+
+NAME = "portable"
+
+
+OnRecord = Callable[[bytes], None] | None
+"""Called with each key before its record is converted, where a conversion may take the whole process down."""
+
+
+@dataclass(slots=True)
+class Converter:
+    """Converts batches of one column family."""
+
+    conversion: Conversion
+    program: ByteProgram | None
+    rejects: RejectsByReason
+    family: str
+    on_record: OnRecord = None
+    times: Callable[[Sequence[bytes]], Sequence[bytes]] | None = None
+    """The time of each key, as eight bytes big-endian, where the conversion takes it; then `program` is a timed one.
+    It is called once with the keys of each batch."""
+    left_out: LeftOut = field(default_factory=LeftOut)
+    _compiled: CompiledProgram | None = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._compiled = None if self.program is None else compile_program(self.program)
+
+    def __call__(self, batch: Batch, times: Sequence[bytes] | None = None) -> Batch:
+        """The converted records. Raises RejectedError or DroppedError where no more may be left out.
+
+        `times`: of the keys, where a timed `program` has none to look up.
+        """
+        times = times if self.times is None else self.times(batch.keys)
+        source = self.conversion.source
+        if self._compiled is not None and not self._holds_metadata(batch) and not source.has_columns(batch.values):
+            try:
+                converted = self._compiled(batch if times is None else _timed(batch, times))
+                if self._stay_in_partition(batch, converted):
+                    return converted
+            except BailOutError:
+                pass  # the reference path finds the record and its reason
+        return self._convert_each(batch, times)
+
+    def _stay_in_partition(self, old: Batch, new: Batch) -> bool:
+        """Whether no changed key belongs to another store partition, as far as anybody can tell."""
+        if self.conversion.elsewhere is None:
+            return True
+        return all(found is None for found in map(self.conversion.partition_left_for, old.keys, new.keys))
+
+    def _holds_metadata(self, batch: Batch) -> bool:
+        """Whether the batch, which is in key order, has keys of the owning system's own, which no program converts."""
+        places = ((prefix, bisect_left(batch.keys, prefix)) for prefix in self.conversion.source.metadata_keys)
+        return any(at < len(batch) and batch.keys[at].startswith(prefix) for prefix, at in places)
+
+    def _convert_each(self, batch: Batch, times: Sequence[bytes] | None) -> Batch:
+        keys: list[bytes] = []
+        values: list[bytes] = []
+        convert, on_record = self.conversion.convert_counting, self.on_record
+        for key, value, time_ms in zip(batch.keys, batch.values, unpacked_times(times, len(batch)), strict=True):
+            if on_record is not None:
+                on_record(key)
+            try:
+                converted, dropped = convert(key, value, time_ms)
+            except LossError as error:
+                raise loss_not_allowed(f"column family {self.family!r}", key, error) from error
+            except EntryError as error:
+                self.rejects.add(self.family, key, value, str(error), error.place)
+                continue
+            if dropped or converted is None:
+                self.left_out.add(key, dropped, is_written=converted is not None)
+            if converted is None:
+                continue
+            keys.append(converted[0])
+            values.append(converted[1])
+        return Batch(keys, values)
+
+
+def _timed(batch: Batch, times: Sequence[bytes]) -> Batch:
+    """The batch with its records' times before the values."""
+    sizes = None if batch.sizes is None else (batch.sizes[0], batch.sizes[1] + TIME_BYTES)
+    return Batch(batch.keys, list(map(add, times, batch.values)), sizes)
+
+
+def convert_all(batches: Iterator[Batch], convert: Converter, on_batch: Callable[[Batch], None]) -> Iterator[Batch]:
+    """Converted batches, without the empty ones; `on_batch` sees each source batch first."""
+    for batch in batches:
+        on_batch(batch)
+        converted = convert(batch)
+        del batch  # else a large value would stay in memory while the next one is read
+        if converted.keys:
+            yield converted
+        del converted
+
+
+def reject_policy(
+    on_reject: Literal["fail", "skip", "dead-letter"],
+    where: str,
+    partition: str,
+    file: Path,
+    limit: int | None,
+    *,
+    has_function: bool,
+) -> CountRejects:
+    """What is to become of records that cannot be converted; `file`: for dead letters."""
+    if on_reject == "fail":
+        return FailOnReject(where, has_function=has_function)
+    if on_reject == "skip":
+        return CountRejects(where, limit, has_function=has_function)
+    from migrate.engine.rejects import KeepRejects  # imports pyarrow
+
+    return KeepRejects(where, partition, file, limit, has_function=has_function)
+
+
+class RecordDigest:
+    """A digest over batches in key order."""
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.size = 0
+        self._lengths = xxhash.xxh64()
+        self._keys = xxhash.xxh64()
+        self._values = xxhash.xxh64()
+
+    def update(self, batch: Batch) -> None:
+        """Add the next records."""
+        self.records += len(batch)
+        self.size += batch.size
+        self._lengths.update(batch.lengths)
+        self._keys.update(batch.joined_keys)
+        self._values.update(batch.joined_values)
+
+    def __str__(self) -> str:
+        return "-".join(state.hexdigest() for state in (self._lengths, self._keys, self._values))
+
+
+class Sink(Protocol):
+    """Takes converted records: an SST file's writer, or a dry run's counter."""
+
+    def write(self, batch: Batch) -> None:
+        """Records in key order. Raises KeyOrderError where a key does not come after the one before."""
+        ...
+
+
+@dataclass(slots=True)
+class Pumped:
+    """The counts and digests of what was read and written."""
+
+    scanned: RecordDigest = field(default_factory=RecordDigest)
+    written: RecordDigest = field(default_factory=RecordDigest)
+    first_key: bytes | None = None
+    last_key: bytes | None = None
+
+
+def pump(
+    batches: Iterator[Batch], converter: Converter, open_sink: Callable[[], Sink], on_batch: Callable[[Batch], None]
+) -> Pumped:
+    """Convert every batch into the sink, which is opened with the first converted record.
+
+    `on_batch` is called with each source batch and may raise.
+    """
+    pumped = Pumped()
+    sink: Sink | None = None
+
+    def see(batch: Batch) -> None:
+        on_batch(batch)
+        pumped.scanned.update(batch)
+
+    for batch in convert_all(batches, converter, see):
+        if sink is None:
+            sink = open_sink()
+            pumped.first_key = batch.keys[0]
+        sink.write(batch)
+        pumped.written.update(batch)
+        pumped.last_key = batch.keys[-1]
+        del batch  # else a large value would stay in memory while the next one is read
+    return pumped

@@ -1,0 +1,427 @@
+"""The stores of an adapter in this process: read through its handles, as its other threads read them."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import count, islice
+from pathlib import Path
+from typing import Literal
+
+from formats.serde import BYTES, Serde
+from migrate.batch.ledger.standing import Standing, StandingReader
+from migrate.batch.source.source import find_partitions, source_system, target_system
+from migrate.batch.switch.store_locations import MovedIn, Places
+from migrate.dual.handles import ReadHandle, Stores
+from migrate.errors import InvalidStateStoreError, RefusedError, StoreNotReadyError, UnknownStateStoreError
+from migrate.model.journal import HALF_DONE
+from migrate.model.ledger_row import Step
+from migrate.model.store_partition import StorePartition
+from migrate.queries.open.partition import AdapterFunctions, Opened, OpenSegment, Partition, Site, StoreDefinition
+from migrate.queries.open.pinned import Owners, PinnedPartition
+from migrate.spec.conversion import conversion_ref
+from migrate.spec.spec import Spec
+from migrate.stores.rocksdb.layout import is_rocksdb
+from migrate.stores.rocksdb.unreadable import check_no_backup
+from migrate.stores.state_store import BatchSource, Record, Records
+from migrate.systems import STANDALONE, get_system
+from migrate.systems.base import System
+
+_OPENINGS = count()
+
+
+_PROCESS = secrets.token_hex(6)
+
+
+class AdapterStores:
+    """The stores that are open under a name in `Stores`; each is a single store partition."""
+
+    def __init__(self, stores: Stores, definitions: Mapping[str, StoreDefinition]) -> None:
+        self._stores = stores
+        self._definitions = dict(definitions)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that are defined."""
+        return tuple(sorted(self._definitions))
+
+    def definition(self, name: str) -> StoreDefinition:
+        """How the store of this name is read: in its new format."""
+        return self._definitions[name]
+
+    def open(self, name: str) -> list[Partition]:
+        """The one store partition. Raises StoreNotReadyError while the store is opened or handed over."""
+        return [_AdapterPartition(name, self._stores.resolve(name), self._definitions[name])]
+
+
+class _AdapterPartition:
+    """A store of this process, as `Partition` says; its handle notices a convergence and a hand-over."""
+
+    number = None
+
+    def __init__(self, name: str, handle: ReadHandle, definition: StoreDefinition) -> None:
+        self.id = name
+        self._handle = handle
+        self._format = definition.stored
+        self._segments = (OpenSegment(None, _HandleEntries(handle)),)
+
+    def opened(self) -> Opened:
+        """The store as it is from now on: every other opening may differ."""
+        self._handle.check()
+        return Opened(self._format, self._segments, {}, f"{_PROCESS}-{next(_OPENINGS)}")
+
+    recent = opened
+
+    def check(self) -> None:
+        """Raise StateStoreMigratedError where the store was replaced or has converged."""
+        self._handle.check()
+
+
+@dataclass(frozen=True, slots=True)
+class _HandleEntries:
+    handle: ReadHandle
+
+    def get(self, key: bytes) -> bytes | None:
+        return self.handle.get(key)
+
+    def scan(self, start: bytes | None, end: bytes | None, *, reverse: bool = False) -> BatchSource:
+        return _Pulled(self.handle.range(start, end, reverse=reverse))
+
+    @property
+    def estimated_records(self) -> int:
+        return self.handle.approximate_num_entries()
+
+
+@dataclass(frozen=True, slots=True)
+class _Pulled:
+    records: Records
+
+    def pull(self, limit: int) -> list[Record]:
+        return list(islice(self.records, limit))
+
+    def close(self) -> None:
+        self.records.close()
+
+
+class DirectoryStores:
+    """The stores that lie in one directory."""
+
+    def __init__(
+        self,
+        path: Path,
+        definitions: Mapping[str, StoreDefinition],
+        functions: Mapping[str, AdapterFunctions],
+        *,
+        stale: bool,
+        refresh: float,
+    ) -> None:
+        self._path = path.absolute()
+        self._definitions = dict(definitions)
+        self._functions = dict(functions)
+        self._owners = Owners(stale=stale, fresh_seconds=refresh)
+        self._refresh = refresh
+        self._seen: dict[str, StorePartition] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that are defined."""
+        return tuple(sorted(self._definitions))
+
+    def definition(self, name: str) -> StoreDefinition:
+        """How the store of this name is read."""
+        return self._definitions[name]
+
+    def open(self, name: str) -> list[Partition]:
+        """The store partitions as they are now. Raises UnknownStateStoreError, StoreNotReadyError."""
+        found = self._find(name)
+        self._check_all_there(name, {each.id for each in found})
+        self._seen |= {each.id: each for each in found}
+        sites = [self._site(name, each) for each in found]
+        check_one_directory_each(sites)
+        self._owners.watch(lock_files(sites))
+        return [PinnedPartition(site, partial(_same, site), self._owners, self._refresh) for site in sites]
+
+    def _find(self, name: str) -> list[StorePartition]:
+        definition = self._definitions[name]
+        system = self._system(definition)
+        stores = [] if system is STANDALONE else [name]
+        try:
+            return system.find(self._path, stores, is_segmented=definition.stored.is_segmented)
+        except RefusedError as error:
+            check_no_backup(self._path)
+            raise UnknownStateStoreError(error.message, hint=error.hint) from error
+
+    def _check_all_there(self, name: str, found: set[str]) -> None:
+        """Raises StoreNotReadyError where one is being moved; a task that went elsewhere has no directory."""
+        for each in self._seen.values():
+            if each.store == name and each.id not in found and each.task and (self._path / each.task).is_dir():
+                raise StoreNotReadyError(
+                    f"the store partition {each.id} is not in {self._path}: it is being moved, or was removed",
+                    hint="retry with backoff",
+                )
+
+    def _system(self, definition: StoreDefinition) -> System:
+        return STANDALONE if is_rocksdb(self._path) else get_system(definition.stored.system)
+
+    def _site(self, name: str, partition: StorePartition) -> Site:
+        definition = self._definitions[name]
+        system = self._system(definition)
+        check_unpacked(system, self._path, partition)
+        return Site(
+            path=self._path / partition.path,
+            application=self._path,
+            partition=partition,
+            system=system,
+            definition=definition,
+            number=partition_number(system, partition),
+            functions=self._functions.get(name, AdapterFunctions()),
+        )
+
+
+def _same(site: Site) -> Site:
+    return site
+
+
+def check_one_directory_each(sites: Iterable[Site]) -> None:
+    """Raises RefusedError for two task directories of one partition: the application uses one of them."""
+    seen: dict[tuple[Path, int], str] = {}
+    for site in sites:
+        task = Path(site.partition.task)
+        if site.number is not None and (other := seen.setdefault((task.parent, site.number), str(task))) != str(task):
+            raise RefusedError(
+                f"{other} and {task} in {site.application} both have partition {site.number} of the store "
+                f"{site.partition.store!r}: one of them was left behind when the subtopologies were renumbered",
+                hint="serve a spec that names it in [source] leave_out; stateferry plan SPEC says which one is behind",
+            )
+
+
+def check_unpacked(system: System, application: Path, partition: StorePartition) -> None:
+    """Raises InvalidStateStoreError for a store partition in an archive."""
+    if system.archive(application, partition) is not None:
+        raise InvalidStateStoreError(
+            f"{partition.id} is packed into an archive, which queries do not read",
+            hint="unpack it into a directory, and name that",
+        )
+
+
+def partition_number(system: System, partition: StorePartition) -> int | None:
+    """The partition's number; None: its task has none, as that of global stores."""
+    with suppress(RefusedError):
+        return system.task_numbers(Path(partition.task).name)[1]
+    return None
+
+
+def lock_files(sites: list[Site]) -> list[Path]:
+    """The lock files that their owner holds."""
+    return [file for site in sites for file in site.system.lock_files(site.application, [site.partition])]
+
+
+Side = Literal["live", "old", "new"]
+
+
+_NEW_IS_LIVE = (Step.CUT_OVER, Step.FINALIZING, Step.FINALIZED)
+
+
+class MigrationStores:
+    """One side of a migration's stores. An old name and its new one are names of the same store."""
+
+    def __init__(self, spec: Spec, side: Side, *, stale: bool, refresh: float) -> None:
+        self._spec = spec
+        self._side = side
+        self._reader = StandingReader(spec.home)
+        self._reading = threading.Lock()
+        self._owners = Owners(stale=stale, fresh_seconds=refresh)
+        self._refresh = refresh
+        self._old_names = spec.source.store_names or (spec.source_path.name,)
+        self._new_names = spec.target.store_names or self._old_names
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the stores on this side."""
+        of_side = {"old": self._old_names, "new": self._new_names, "live": (*self._old_names, *self._new_names)}
+        return tuple(sorted({*of_side[self._side]}))
+
+    def definition(self, name: str) -> StoreDefinition:
+        """How the store of this name is read at present."""
+        if self._side != "live":
+            return self._definitions[self._side]
+        standing = self._standing()
+        sites = (self._site(each, standing) for each in self._partitions(name, standing))
+        return next((site.definition for site in sites if site is not None), self._definitions["old"])
+
+    def open(self, name: str) -> list[Partition]:
+        """The store partitions as they are now. Raises UnknownStateStoreError, StoreNotReadyError."""
+        standing = self._standing()
+        found = [(each, self._site(each, standing)) for each in self._partitions(name, standing)]
+        sites = [(each, site) for each, site in found if site is not None]
+        check_one_directory_each(site for _, site in sites)
+        self._owners.watch(lock_files([site for _, site in sites if site.is_in_application]))
+        return [PinnedPartition(site, partial(self._locate, each), self._owners, self._refresh) for each, site in sites]
+
+    @cached_property
+    def _definitions(self) -> dict[str, StoreDefinition]:
+        spec, ref = self._spec, conversion_ref(self._spec)
+        before, after = spec.source, spec.target
+
+        def serdes(side: Literal["source", "target"]) -> tuple[Serde, Serde]:
+            key, value = (BYTES if each is None else getattr(each, side) for each in (ref.key, ref.value))
+            return key, value
+
+        has_new_times = after.retention_ms is not None
+        return {
+            "old": StoreDefinition(
+                before.format, *serdes("source"), retention_ms=before.retention_ms, segment_ms=before.segment_ms
+            ),
+            "new": StoreDefinition(
+                after.format,
+                *serdes("target"),
+                retention_ms=after.retention_ms if has_new_times else before.retention_ms,
+                segment_ms=after.segment_ms if has_new_times else before.segment_ms,
+            ),
+        }
+
+    def _standing(self) -> Standing:
+        with self._reading:
+            return self._reader.read()
+
+    def _partitions(self, name: str, standing: Standing) -> list[StorePartition]:
+        """The old store partitions: those of the migration, and others that the application has got since."""
+        names = dict(zip(self._new_names, self._old_names, strict=True))
+        old_name = names.get(name, name)
+        planned = () if standing.plan is None else standing.plan.store_partitions
+        known = {each.id: each for each in planned if each.store == old_name}
+        if self._side == "live" or not known:
+            try:
+                found, _ = find_partitions(self._spec, [old_name] if self._spec.source.store_names else [])
+            except RefusedError as error:
+                if not known:
+                    raise UnknownStateStoreError(error.message, hint=error.hint) from error
+                found = []
+            known = {each.id: each for each in found} | known
+        return [known[partition] for partition in sorted(known)]
+
+    def _locate(self, partition: StorePartition) -> Site:
+        site = self._site(partition, self._standing())
+        if site is None:
+            raise UnknownStateStoreError(
+                f"{partition.id} is not on this host any more", hint="ask the host that has it"
+            )
+        return site
+
+    def _site(self, partition: StorePartition, standing: Standing) -> Site | None:
+        """Where this side of a store partition is; None: it is not on this host."""
+        if self._spec.target_path is not None:
+            return self._published_site(partition, standing, self._spec.target_path)
+        entry = next((each for each in standing.journal.exchanges if each.partition.id == partition.id), None)
+        if entry is None or (self._side == "new" and standing.step is Step.ROLLED_BACK):
+            return self._unswitched(partition, standing)
+        return self._switched(Places.of(self._spec.source_path, self._spec.home, entry), standing)
+
+    def _published_site(self, partition: StorePartition, standing: Standing, target: Path) -> Site:
+        is_there = standing.published is not None or (bool(standing.publications) and target.is_dir())
+        if self._side == "old" or (self._side == "live" and not is_there):
+            successor = target if self._side == "live" else None
+            return self._make("old", partition, self._spec.source_path / partition.path, successor=successor)
+        if not is_there:
+            return self._staged(partition, standing)
+        new = partition if standing.plan is None else standing.plan.new_partition(partition)
+        return self._make("new", new, target / new.path, application=target)
+
+    def _unswitched(self, partition: StorePartition, standing: Standing) -> Site:
+        """Of a store partition that no switch has moved; one that came later is as its application writes it now."""
+        is_new = self._side == "live" and standing.step in _NEW_IS_LIVE
+        if self._side == "new" and standing.step not in _NEW_IS_LIVE:
+            return self._staged(partition, standing)
+        side: Literal["old", "new"] = "new" if is_new or self._side == "new" else "old"
+        return self._make(side, partition, self._spec.source_path / partition.path)
+
+    def _staged(self, partition: StorePartition, standing: Standing) -> Site:
+        folder = standing.assembled.get(partition.id)
+        if folder is None or standing.plan is None:
+            raise StoreNotReadyError(
+                f"the new store of {partition.id} is not assembled yet", hint="stateferry run SPEC assembles it"
+            )
+        return self._make("new", standing.plan.new_partition(partition), folder)
+
+    def _switched(self, places: Places, standing: Standing) -> Site | None:
+        entry, step = places.entry, standing.step
+        if self._side == "old":
+            return self._old_site(places)
+        if self._side == "live" and _what_is_live(places, step) == "old":
+            path = places.old if isinstance(places, MovedIn) else places.live
+            successor = places.live if isinstance(places, MovedIn) else None
+            return self._make("old", entry.partition, path, foreign=entry.new_names, successor=successor)
+        path = places.live if self._side == "live" or step in _NEW_IS_LIVE else _new_store(places)
+        if not path.is_dir() and step not in HALF_DONE:
+            return None  # its task has moved to another host
+        position = None if path == places.live else entry.after.own_file or ""
+        foreign = () if entry.is_moved_in else entry.old_names
+        return self._make("new", entry.in_use, path, foreign=foreign, position=position)
+
+    def _old_site(self, places: Places) -> Site:
+        try:
+            path = places.old_store
+        except RefusedError as error:
+            raise UnknownStateStoreError(
+                f"the old store of {places.entry.partition.id} is not there any more: {error.message}",
+                hint="`finalize` removes the old stores; ask for the live or the new one",
+            ) from error
+        is_live = path == self._spec.source_path / places.entry.partition.path
+        position = None if is_live else places.entry.before.own_file or ""
+        return self._make("old", places.entry.partition, path, foreign=places.entry.new_names, position=position)
+
+    def _make(
+        self,
+        side: Literal["old", "new"],
+        partition: StorePartition,
+        path: Path,
+        *,
+        application: Path | None = None,
+        foreign: tuple[str, ...] = (),
+        position: str | None = None,
+        successor: Path | None = None,
+    ) -> Site:
+        system = source_system(self._spec) if side == "old" else target_system(self._spec)
+        application = application or self._spec.source_path
+        if path == application / partition.path:
+            check_unpacked(system, application, partition)
+        return Site(
+            path=path,
+            application=application,
+            partition=partition,
+            system=system,
+            definition=self._definitions[side],
+            number=partition_number(system, partition),
+            position=position,
+            successor=successor,
+            foreign=frozenset(foreign),
+        )
+
+
+def _what_is_live(places: Places, step: Step | None) -> Literal["old", "new"]:
+    """Which store the application finds, also in the middle of a switch. Raises StoreNotReadyError between renames."""
+    which = places.at(places.live)
+    if which == "old" or which == "new":  # noqa: PLR1714 - type checkers narrow by this
+        return which
+    if step in _NEW_IS_LIVE:
+        return "new"
+    if step is Step.ROLLED_BACK or (which == "none" and isinstance(places, MovedIn)):
+        return "old"
+    try:
+        if which == "other":
+            return "new" if places.is_switched else "old"
+    except RefusedError:  # the old store is nowhere: between two looks it has moved
+        pass
+    raise StoreNotReadyError(f"{places.entry.partition.id} is being moved", hint="retry with backoff")
+
+
+def _new_store(places: Places) -> Path:
+    """Where the new store is in the middle of a switch."""
+    found = next((place for place in (places.live, places.staged) if places.at(place) == "new"), None)
+    if found is None:
+        raise StoreNotReadyError(f"{places.entry.partition.id} is being moved", hint="retry with backoff")
+    return found

@@ -1,1 +1,0 @@
-"""Queries as values (KIP-796): a request, and a result for each partition."""

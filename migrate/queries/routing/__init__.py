@@ -1,1 +1,0 @@
-"""Which partition a key is in, and which host has it."""

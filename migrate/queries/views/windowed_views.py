@@ -1,0 +1,379 @@
+"""Window stores: `ReadOnlyWindowStore` of Kafka Streams.
+
+Source: org.apache.kafka.streams.state.ReadOnlyWindowStore, internals.RocksDBWindowStore, CompositeReadOnlyWindowStore.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from struct import Struct
+from typing import Any, NamedTuple, overload
+from weakref import WeakKeyDictionary
+
+from formats.encoding.window_keys import SESSION_KEY, WINDOW_KEY
+from formats.errors import TruncatedEntryError
+from formats.layout import WINDOW_END, WINDOW_START
+from migrate.queries.open.partition import Entries, Opened, OpenSegment, StoreDefinition
+from migrate.queries.views.composite import (
+    Composite,
+    Part,
+    Pulls,
+    QueryIterator,
+    Search,
+    TimeWindow,
+    Windowed,
+    key_decoder,
+    records,
+    undecodable,
+)
+from migrate.stores.state_store import Record
+from migrate.systems import get_system
+
+
+class WindowValue(NamedTuple):
+    """A window of the key that was asked for."""
+
+    time: int
+    """Its start."""
+    value: Any
+
+
+class WindowedValue(NamedTuple):
+    """A window of any key."""
+
+    key: Windowed
+    value: Any
+
+
+class WindowView(Composite):
+    """A read-only window store. Times are of the windows' starts, and both ends of a range are included."""
+
+    @overload
+    def fetch(self, key: Any, time_from: int) -> Any: ...  # noqa: ANN401
+
+    @overload
+    def fetch(self, key: Any, time_from: int, time_to: int) -> QueryIterator[WindowValue]: ...  # noqa: ANN401
+
+    def fetch(self, key: Any, time_from: int, time_to: int | None = None) -> Any:
+        """The windows of a key, the oldest first; with one time the value of the window that starts then, or None."""
+        if time_to is None:
+            return self._one(key, time_from)
+        return self._of_key(key, time_from, time_to, backward=False)
+
+    def backward_fetch(self, key: Any, time_from: int, time_to: int) -> QueryIterator[WindowValue]:  # noqa: ANN401
+        """The windows of a key, the newest first."""
+        return self._of_key(key, time_from, time_to, backward=True)
+
+    def fetch_keys(
+        self,
+        key_from: Any,  # noqa: ANN401
+        key_to: Any,  # noqa: ANN401
+        time_from: int,
+        time_to: int,
+    ) -> QueryIterator[WindowedValue]:
+        """The windows of a range of keys, both included, None: unbounded; segment after segment, in order of keys."""
+        return self._of_keys(key_from, key_to, time_from, time_to, backward=False)
+
+    def backward_fetch_keys(
+        self,
+        key_from: Any,  # noqa: ANN401
+        key_to: Any,  # noqa: ANN401
+        time_from: int,
+        time_to: int,
+    ) -> QueryIterator[WindowedValue]:
+        """The same from the last to the first."""
+        return self._of_keys(key_from, key_to, time_from, time_to, backward=True)
+
+    def all(self) -> QueryIterator[WindowedValue]:
+        """Every window."""
+        return self.fetch_all(0, MAX_TIME)
+
+    def backward_all(self) -> QueryIterator[WindowedValue]:
+        """Every window, from the last to the first."""
+        return self.backward_fetch_all(0, MAX_TIME)
+
+    def fetch_all(self, time_from: int, time_to: int) -> QueryIterator[WindowedValue]:
+        """The windows of all keys."""
+        return self._of_keys(None, None, time_from, time_to, backward=False)
+
+    def backward_fetch_all(self, time_from: int, time_to: int) -> QueryIterator[WindowedValue]:
+        """The windows of all keys, from the last to the first."""
+        return self._of_keys(None, None, time_from, time_to, backward=True)
+
+    def _one(self, key: object, time: int) -> object:
+        def stored(part: Part) -> bytes:
+            return WINDOW_KEY.pack(part.format.key_serde.encode(key), {WINDOW_START: time})
+
+        return value_at(self._parts, self.definition, stored, time)
+
+    def _of_key(self, key: object, time_from: int, time_to: int, *, backward: bool) -> QueryIterator[WindowValue]:
+        def ask(part: Part) -> Search[WindowValue]:
+            payload = part.format.key_serde.encode(key)
+            return partial(found, part, Asked(False, payload, payload, time_from, time_to))
+
+        def found(part: Part, asked: Asked, opened: Opened) -> Generator[WindowValue]:
+            for stored, value in self._found(part, opened, asked, backward):
+                yield WindowValue(_start(stored), part.decode(stored, value))
+
+        return self._iterate(ask)
+
+    def _of_keys(
+        self, key_from: object, key_to: object, time_from: int, time_to: int, *, backward: bool
+    ) -> QueryIterator[WindowedValue]:
+        size = self.definition.window_size_ms
+
+        def ask(part: Part) -> Search[WindowedValue]:
+            low, high = (None if key is None else part.format.key_serde.encode(key) for key in (key_from, key_to))
+            return partial(found, part, Asked(False, low, high, time_from, time_to))
+
+        def found(part: Part, asked: Asked, opened: Opened) -> Generator[WindowedValue]:
+            read_key = key_decoder(part.format)
+            for stored, value in self._found(part, opened, asked, backward):
+                start = _start(stored)
+                window = TimeWindow(start, None if size is None else min(start + size, MAX_TIME))
+                key = read_key(WINDOW_KEY.unpack(stored)[0], stored, value)
+                yield WindowedValue(Windowed(key, window), part.decode(stored, value))
+
+        return self._iterate(ask)
+
+    def _found(self, part: Part, opened: Opened, asked: Asked, backward: bool) -> Generator[Record]:
+        kept = replace(asked, time_from=max(asked.time_from, oldest_kept(opened, self.definition)))
+        return found_in(opened, kept, part.pulls, backward=backward)
+
+
+def _start(stored: bytes) -> int:
+    return int.from_bytes(stored[-12:-4], "big", signed=True)
+
+
+_SAME: Any = ...
+"""Stands for the upper bound of a range of one key."""
+
+
+class SessionView(Composite):
+    """A read-only session store. A session's window has the times of its first and its last record."""
+
+    def fetch_session(self, key: Any, start: int, end: int) -> Any:  # noqa: ANN401 - of the serdes
+        """The value of the session with these times, or None."""
+
+        def stored(part: Part) -> bytes:
+            return SESSION_KEY.pack(part.format.key_serde.encode(key), {WINDOW_START: start, WINDOW_END: end})
+
+        return value_at(self._parts, self.definition, stored, end)
+
+    def fetch(self, key_from: Any, key_to: Any = _SAME) -> QueryIterator[WindowedValue]:  # noqa: ANN401
+        """The sessions of a key, or of a range of keys, both included; None: unbounded."""
+        return self.find_sessions(key_from, 0, MAX_TIME, key_to=key_to)
+
+    def backward_fetch(self, key_from: Any, key_to: Any = _SAME) -> QueryIterator[WindowedValue]:  # noqa: ANN401
+        """The same from the last to the first."""
+        return self.backward_find_sessions(key_from, 0, MAX_TIME, key_to=key_to)
+
+    def all(self) -> QueryIterator[WindowedValue]:
+        """Every session."""
+        return self.fetch(None, None)
+
+    def find_sessions(
+        self,
+        key: Any,  # noqa: ANN401
+        earliest_end: int,
+        latest_start: int,
+        *,
+        key_to: Any = _SAME,  # noqa: ANN401
+    ) -> QueryIterator[WindowedValue]:
+        """The sessions that end at `earliest_end` or later and start at `latest_start` or earlier.
+
+        Of one key, or with `key_to` of the keys up to that one.
+        """
+        return self._found(_range(key, key_to), earliest_end, latest_start, backward=False)
+
+    def backward_find_sessions(
+        self,
+        key: Any,  # noqa: ANN401
+        earliest_end: int,
+        latest_start: int,
+        *,
+        key_to: Any = _SAME,  # noqa: ANN401
+    ) -> QueryIterator[WindowedValue]:
+        """The same from the last to the first."""
+        return self._found(_range(key, key_to), earliest_end, latest_start, backward=True)
+
+    def _found(
+        self, keys: _Keys, earliest_end: int, latest_start: int, *, backward: bool
+    ) -> QueryIterator[WindowedValue]:
+        def found(part: Part, asked: Asked, opened: Opened) -> Generator[WindowedValue]:
+            read_key = key_decoder(part.format)
+            kept = replace(asked, time_from=max(earliest_end, oldest_kept(opened, self.definition)))
+            for stored, value in found_in(opened, kept, part.pulls, backward=backward):
+                payload, times = SESSION_KEY.unpack(stored)
+                window = TimeWindow(times[WINDOW_START], times[WINDOW_END])
+                key = read_key(payload, stored, value)
+                yield WindowedValue(Windowed(key, window), part.decode(stored, value))
+
+        return self._iterate(lambda part: partial(found, part, Asked(True, *keys(part), earliest_end, latest_start)))
+
+
+_Keys = Callable[[Part], tuple[bytes | None, bytes | None]]
+"""From a store partition to its serialized keys, the first and the last."""
+
+
+def _range(key: object, key_to: object) -> _Keys:
+    def keys(part: Part) -> tuple[bytes | None, bytes | None]:
+        encode = part.format.key_serde.encode
+        if key_to is _SAME:
+            return encode(key), encode(key)
+        return None if key is None else encode(key), None if key_to is None else encode(key_to)
+
+    return keys
+
+
+MAX_TIME = (1 << 63) - 1
+
+
+_MAX_SEQUENCE = (1 << 31) - 1
+
+
+_WINDOW = Struct(">qi")
+
+
+_SESSION = Struct(">qq")
+
+
+_PULL = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Serialized keys and times in ms, all bounds included.
+
+    Of a window store, those windows that start in the range of time; of a session store, those sessions that end at
+    `time_from` or later and start at `time_to` or earlier.
+    """
+
+    is_session: bool
+    key_from: bytes | None = None
+    """None: from the first key on."""
+    key_to: bytes | None = None
+    time_from: int = 0
+    time_to: int = MAX_TIME
+    """No record is of a time before 0, or after MAX_TIME."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no record can be in the range."""
+        is_reversed = self.key_from is not None and self.key_to is not None and self.key_from > self.key_to
+        return is_reversed or self.time_to < (0 if self.is_session else max(0, self.time_from))
+
+    @property
+    def suffix(self) -> int:
+        """The bytes of a stored key behind the serialized one."""
+        return _SESSION.size if self.is_session else _WINDOW.size
+
+    def bounds(self) -> tuple[bytes | None, bytes | None]:
+        """The stored keys [start, end) to read in each segment; None: unbounded."""
+        start, last = self.key_from, self.key_to
+        if start is not None and start == last:
+            earliest = min(max(0, self.time_from), MAX_TIME)
+            begin = _SESSION.pack(earliest, 0) if self.is_session else _WINDOW.pack(earliest, 0)
+            return start + begin, start + self._latest() + b"\0"
+        low = None if start is None else start + bytes(self.suffix)
+        return low, None if last is None else _upper(last, self._latest()) + b"\0"
+
+    def _latest(self) -> bytes:
+        """The greatest suffix of a key in the range."""
+        time_to = min(self.time_to, MAX_TIME)
+        return _SESSION.pack(MAX_TIME, time_to) if self.is_session else _WINDOW.pack(time_to, _MAX_SEQUENCE)
+
+    def includes(self, stored: bytes) -> bool:
+        """Whether a stored key between the bounds is one that was asked for."""
+        key = stored[: -self.suffix]
+        if (self.key_from is not None and key < self.key_from) or (self.key_to is not None and key > self.key_to):
+            return False
+        if self.is_session:
+            end, start = _SESSION.unpack(stored[-_SESSION.size :])
+            return bool(end >= self.time_from and start <= self.time_to)
+        start, _ = _WINDOW.unpack(stored[-_WINDOW.size :])
+        return bool(self.time_from <= start <= self.time_to)
+
+
+def _upper(key: bytes, suffix: bytes) -> bytes:
+    """The upper bound of stored keys up to a key of any size, where it may be the beginning of others."""
+    first = suffix[0]
+    kept = next((at for at in range(1, len(key)) if key[at] < first), len(key))
+    return key[:kept] + suffix
+
+
+def found_in(opened: Opened, asked: Asked, pulls: Pulls, *, backward: bool = False) -> Generator[Record]:
+    """The entries that were asked for."""
+    if asked.is_empty:
+        return
+    start, end = asked.bounds()
+    segments = _searched(opened.segments, asked)
+    for segment in reversed(segments) if backward else segments:
+        for record in records(segment.entries.scan(start, end, reverse=backward), pulls):
+            if len(record[0]) < asked.suffix:
+                short = TruncatedEntryError("stored key", len(record[0]), asked.suffix)
+                raise undecodable(opened.format.id, record[0], short)
+            if asked.includes(record[0]):
+                yield record
+
+
+def value_at(parts: Iterable[Part], definition: StoreDefinition, stored: Callable[[Part], bytes], time: int) -> object:
+    """The decoded value of a key and time in the first store partition that has it, or None where it has expired.
+
+    `stored`: the stored key in a store partition.
+    """
+    for part in parts:
+        opened = part.partition.opened()
+        key = stored(part)
+        at = 0 if time < oldest_kept(opened, definition) else bisect_right(opened.segments, time, key=_segment_start)
+        value = opened.segments[at - 1].entries.get(key) if at else None
+        part.partition.check()
+        if value is not None:
+            return part.decode(key, value)
+    return None
+
+
+def _searched(segments: tuple[OpenSegment, ...], asked: Asked) -> list[OpenSegment]:
+    """The segments that may hold such times: each ends before the next one begins."""
+    latest = MAX_TIME if asked.is_session else asked.time_to
+    spans = zip(segments, [*map(_segment_start, segments[1:]), MAX_TIME + 1], strict=False)
+    return [each for each, end in spans if _segment_start(each) <= latest and end > asked.time_from]
+
+
+def _segment_start(segment: OpenSegment) -> int:
+    return segment.start_ms or 0
+
+
+def oldest_kept(opened: Opened, definition: StoreDefinition) -> int:
+    """The time before which records have expired; without a retention none has."""
+    if definition.retention_ms is None or (newest := _newest(opened)) < 0:
+        return 0
+    system = get_system(opened.format.system)
+    return max(0, system.oldest_kept(newest, definition.retention_ms, definition.segment_ms))
+
+
+_NEWEST: WeakKeyDictionary[Opened, int] = WeakKeyDictionary()
+"""Of all views: a query makes a view of its own, and the newest segment may have millions of keys."""
+
+
+def _newest(opened: Opened) -> int:
+    """The newest time in a store partition, by the keys of its newest segment that has any; -1: it has no record."""
+    newest = _NEWEST.get(opened)
+    if newest is None:
+        place = opened.format.segment_time
+        found = (max((key[place] for key in _keys(each.entries)), default=b"") for each in reversed(opened.segments))
+        newest = next((int.from_bytes(time, "big") for time in found if time), -1)
+        _NEWEST[opened] = newest
+    return newest
+
+
+def _keys(entries: Entries) -> Iterator[bytes]:
+    source = entries.scan(None, None)
+    try:
+        while found := source.pull(_PULL):
+            yield from [key for key, _ in found]
+    finally:
+        source.close()

@@ -1,0 +1,229 @@
+"""Which way a changelog goes, by the spec alone, and what a spec cannot ask of it."""
+
+from __future__ import annotations
+
+import json
+
+from formats import Conversion, Format
+from formats.layout import TIMESTAMP
+from migrate.errors import RefusedError
+from migrate.model.changelogs import Way
+from migrate.spec.spec import ChangelogSection, Spec
+
+_TWO_WAYS = (
+    "name the store that the new code declares in [target] store: its changelog is a new topic, and the old one stays; "
+    'or set [changelog] way = "append": the store keeps its name, and the converted records are appended to its topic'
+)
+
+
+_NOTES = {
+    "new-topic": "the new store has a changelog of its own, and a restore from it gives the same store; the old store "
+    "keeps the old changelog",
+    "append": "the converted records are appended to the changelog: a restore gives the new store's records",
+}
+
+
+_NO_NEW_TOPIC = (
+    "no changelog is written for the new name (allowed by name): right where the application disables logging; else "
+    "the next rebalance or restore loses the store"
+)
+
+
+_NO_LONGER_MATCHES = (
+    "the changelog no longer matches the store (allowed by name): a restore brings the old records back"
+)
+
+
+def is_rewritten(spec: Spec, conversion: Conversion) -> bool:
+    """Whether the new store's changelog has other records than the old one's, or is a topic of another name."""
+    return conversion.changes_changelog or bool(spec.target.store_names)
+
+
+def way_of(spec: Spec, conversion: Conversion) -> Way:
+    """How the changelog comes to fit the new store; without `[changelog]`, we do nothing to it."""
+    if spec.changelog is None or not is_rewritten(spec, conversion):
+        return "none"
+    return spec.changelog.way or "new-topic"
+
+
+def stated_way(spec: Spec) -> Way:
+    """The way of a spec that `check_way` has accepted: what the conversion does is not asked again."""
+    if spec.changelog is None:
+        return "none"
+    return spec.changelog.way or ("new-topic" if spec.target.store_names else "none")
+
+
+def application_of(spec: Spec) -> str:
+    """The application's id, which its group and its topics are named by."""
+    given = None if spec.changelog is None else spec.changelog.application_id
+    return given or spec.source_path.name
+
+
+def new_names(spec: Spec) -> dict[str, str]:
+    """The names of the new stores by those of the old ones, which they keep unless `[target]` names others."""
+    old = spec.source.store_names
+    return dict(zip(old, spec.target.store_names or old, strict=True))
+
+
+def check_way(spec: Spec, conversion: Conversion) -> None:
+    """Raises RefusedError for a `[changelog]` that asks for what this conversion does not do, or cannot."""
+    section = spec.changelog
+    if section is None:
+        return
+    for format in (conversion.source, conversion.target):
+        _check_has_changelog(spec, format)
+    if not is_rewritten(spec, conversion):
+        _check_nothing_asked(section)
+    elif section.way == "append":
+        _check_appendable(spec, conversion)
+    elif not spec.target.store_names:
+        raise RefusedError(
+            "this conversion changes what the changelog must hold, and nothing says where the new records go",
+            hint=_TWO_WAYS,
+        )
+    if section.missing == "rebuild":
+        _check_rebuildable(section, conversion)
+    if section.timestamps == "changelog" and not conversion.takes_times:
+        why = "has timestamps already" if TIMESTAMP in conversion.source.carries else "is converted to one without any"
+        raise RefusedError(
+            f'[changelog] timestamps = "changelog" has no effect: the old store {why}',
+            hint="leave it out, or name a target format with timestamps in [target] format",
+        )
+
+
+def _check_has_changelog(spec: Spec, format: Format) -> None:
+    if not format.has_changelog:
+        raise RefusedError(
+            f"[changelog]: a store of {format.id} has no changelog that this version knows",
+            hint="leave the section [changelog] out",
+        )
+    if not spec.source.store_names:
+        raise RefusedError(
+            "[changelog] needs the store's name: a RocksDB directory alone does not say which topic is its changelog",
+            hint="let [source] path name the application's directory, and [source] store the store in it",
+        )
+
+
+def _check_appendable(spec: Spec, conversion: Conversion) -> None:
+    if spec.target_path is not None:
+        raise RefusedError(
+            '[changelog] way = "append" changes the topic that the old application reads too, so its way back is '
+            "`rollback`, which a store in [target] path does not have",
+            hint="leave [target] path out and use `cutover`; or name a new store in [target] store",
+        )
+
+    if conversion.target.changelog_form.is_in_order_of_time:
+        raise RefusedError(
+            '[changelog] way = "append" does not go with a versioned store: a restore passes over versions that are '
+            "older than what lies before them in the topic",
+            hint="name a new store in [target] store: its changelog is a new topic",
+        )
+    if spec.run.source == "snapshot":
+        raise RefusedError(
+            '[changelog] way = "append" does not go with [run] source = "snapshot": the application would read the '
+            "converted records while it runs",
+            hint="name a new store in [target] store: its changelog is a new topic; or stop the application, and leave "
+            "[run] source out",
+        )
+
+
+def _check_rebuildable(section: ChangelogSection, conversion: Conversion) -> None:
+    """What is made from a changelog alone is the last record of each key, under the key that it becomes."""
+    why = ""
+    if section.way == "append":
+        why = 'with way = "append" nothing here has the old values, which its way back appends again'
+    elif "versioned" in (conversion.source.kind, conversion.target.kind):
+        why = "the changelog of a versioned store is its history, which is not reduced to keys"
+    elif conversion.function is not None and conversion.keys_may_change:
+        why = "the function may change keys"
+    if why:
+        raise RefusedError(
+            f'[changelog] missing = "rebuild": {why}',
+            hint="start the old application once so that it restores what is missing, stop it, and run again; or, if "
+            'these keys may go: missing = "leave"',
+        )
+
+
+def _check_nothing_asked(section: ChangelogSection) -> None:
+    if section.way is not None:
+        raise RefusedError(
+            f'[changelog] way = "{section.way}": this conversion leaves the changelog as it is, and nothing is written '
+            "to it",
+            hint="leave [changelog] way out: the store keeps its name and its topic; or, if the new code declares "
+            "another name, name it in [target] store: its topic gets the same records",
+        )
+
+
+def check_catch_up(spec: Spec, conversion: Conversion, why: str = "") -> None:
+    """Raises RefusedError for a store over which nothing can be laid; `why`: what has to be."""
+    before = f"{why}, and no catch-up is possible: " if why else ""
+    stop = "start and stop the old application once, cleanly"
+    instead = f'{stop}, and migrate under another `name`, with [run] source = "live"'
+    if way_of(spec, conversion) == "append":
+        raise RefusedError(
+            f'{before}with [changelog] way = "append" it would take our own records for the application\'s',
+            hint=f"{stop}, before a run; or name a new store: [target] store",
+        )
+    if "versioned" in (conversion.source.kind, conversion.target.kind):
+        raise RefusedError(
+            f"{before}the tail of a versioned store is its history, which is not reduced to keys", hint=instead
+        )
+    if conversion.function is not None and conversion.keys_may_change:
+        raise RefusedError(
+            f"{before}the function may change keys: of a key that was deleted since, nothing tells what became of it",
+            hint=instead,
+        )
+    if conversion.source.is_segmented and None in (spec.source.retention_ms, spec.target.retention_ms):
+        raise RefusedError(
+            f"{before}nothing tells into which segments new records belong, and which ones have expired",
+            hint="a windowed store needs retention_ms in [source] and [target]: what the application gives it (its "
+            "changelog's retention.ms less windowstore.changelog.additional.retention.ms, a day by default). Start "
+            "again with these under another `name`",
+        )
+
+
+def is_said_to_be_stopped(spec: Spec) -> bool:
+    """Whether the user says that every instance has stopped, which counts where the broker cannot tell."""
+    return spec.changelog is not None and spec.changelog.application == "stopped"
+
+
+def takes_times(spec: Spec, conversion: Conversion) -> bool:
+    """Whether the new store takes its times from the old changelog."""
+    return conversion.takes_times and spec.changelog is not None and spec.changelog.timestamps == "changelog"
+
+
+def sees_times(spec: Spec, conversion: Conversion) -> bool:
+    """Whether the function gets the times that the new store takes from the old changelog."""
+    return conversion.function is not None and takes_times(spec, conversion)
+
+
+def changelog_note(spec: Spec, conversion: Conversion) -> str:
+    """What the operator must know about the changelog, in one sentence; every step reports it."""
+    if (way := way_of(spec, conversion)) != "none":
+        return _NOTES[way]
+    if not conversion.source.has_changelog and not conversion.target.has_changelog:
+        return "no changelog is involved"
+    if is_rewritten(spec, conversion):
+        return _NO_NEW_TOPIC if spec.target.store_names else _NO_LONGER_MATCHES
+    if conversion.source.kind == "versioned" and conversion.target.kind == "key-value":
+        return (
+            "the changelog holds a record for each version and stays right; a restore takes the last one that was "
+            "written, which is an older value where records came late"
+        )
+    if conversion.takes_times:
+        is_taken = spec.changelog is not None and spec.changelog.timestamps == "changelog"
+        times = "as this one has" if is_taken else f"where this one has {conversion.default_timestamp_ms}"
+        return (
+            "the changelog holds the bare values and stays right; a store that is restored from it has the changelog's "
+            f"timestamps, {times}"
+        )
+    return "the changelog holds the bare values and stays right: a restore gives the same records"
+
+
+def changelog_identity(spec: Spec) -> dict[str, str]:
+    """What belongs to the migration's identity: neither the broker's address nor how it is reached."""
+    section = spec.changelog
+    if section is None:
+        return {}
+    asked = {"application_id": application_of(spec), "timestamps": section.timestamps}
+    return {"[changelog]": json.dumps({**asked, "way": section.way or "new-topic"})}
