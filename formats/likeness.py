@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from formats.errors import EntryError
 from formats.format import Format
 from formats.layout import TIMESTAMP, WINDOW_START
 from formats.record import StateRecord
+from formats.registry import FORMATS
 
 _OLDEST_MS = 1_000_000_000_000
 """2001-09-09: no stream processor is older."""
@@ -49,9 +51,83 @@ class FormatSample:
         self.alike += (self.is_possible or not is_a_number) and _is_plausible(record, now_ms)
 
     @property
+    def format(self) -> str:
+        """The format's id."""
+        return self.known.id
+
+    @property
     def share(self) -> float:
         """The share of the records that look like the format."""
         return self.alike / max(1, self.sampled)
+
+    @property
+    def is_ruled_out(self) -> bool:
+        """Whether no record decodes as the format. One that does proves nothing."""
+        return self.sampled > 0 and not self.decoded
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether the records look like the format, which others do not."""
+        return self.sampled > 0 and leaves_marks(self.known) and self.share >= SURE
+
+    @property
+    def is_unlike(self) -> bool:
+        """Whether the records lack the marks of the format."""
+        return self.sampled > 0 and leaves_marks(self.known) and self.share <= 1 - SURE
+
+
+def hint(samples: Iterable[FormatSample]) -> str:
+    """A sentence that tells formats of the same column families apart; empty: their samples do not."""
+    found = [each for each in samples if each.sampled]
+    marked = [each for each in found if leaves_marks(each.known)]
+    if len(found) < 2 or not marked:
+        return ""
+    if alike := [each.format for each in marked if each.is_alike]:
+        return f"its records look like {' or '.join(alike)}"
+    unlike = [each.format for each in marked if each.is_unlike]
+    return f"its records do not look like {' or '.join(unlike)}" if len(unlike) == len(marked) else ""
+
+
+class Rivals:
+    """Compares a sample with the format that the spec names, and with others that its records may be of.
+
+    `system`: the owner of the store; None: it may be any.
+    """
+
+    def __init__(self, named: Format, system: str | None) -> None:
+        self.named = FormatSample(named)
+        self._others = [
+            FormatSample(known, is_possible=False)
+            for known in FORMATS
+            if known.id != named.id and system in (None, known.system) and leaves_marks(known)
+            if named.column_families is None or known.is_segmented == named.is_segmented
+        ]
+
+    def add(self, key: bytes, value: bytes, *, now_ms: int) -> None:
+        """Count one record."""
+        for each in (self.named, *self._others):
+            each.add(key, value, now_ms=now_ms)
+
+    def better(self) -> list[tuple[Format, float, str]]:
+        """Formats that fit better than the named one: each with the share of records like it, and why, in words."""
+        named, source = self.named, self.named.known
+        found = [
+            (other.known, other.share, other)
+            for other in self._others
+            if other.is_alike and (other.known.carries - source.carries or other.share > named.share)
+        ]
+        if not found and named.is_unlike and not source.is_segmented:
+            plain = (known for known in FORMATS if known.system == source.system and not known.carries)
+            found = [(known, 1.0, named) for known in plain]
+        return [
+            (
+                known,
+                share,
+                f"{counted.share:.1%} of the sampled records look like {counted.format}: "
+                f"is the old store {known.id}, and not {source.id}?",
+            )
+            for known, share, counted in found
+        ]
 
 
 def looks_closed_first(key: bytes, *, now_ms: int) -> bool:

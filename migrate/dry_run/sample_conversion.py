@@ -16,9 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from formats import Conversion, EntryError, Format
-from formats.likeness import SURE, FormatSample, leaves_marks
+from formats.likeness import Rivals
 from formats.program import IDENTITY
-from formats.registry import FORMATS
 from migrate.batch.plan.sample import Entry, convert_sample
 from migrate.dry_run.dry_run_report import BeforeAfter, Collision, FormatHint, Inventory, SampleConversion, Sizes
 from migrate.dry_run.examples import before_after
@@ -87,16 +86,7 @@ class SampleConverter(ConversionCounts):
         self.logged_times: list[tuple[int, float]] = []
         """The times that records get in the changelog, each with its weight."""
         self._examples: list[BeforeAfter] = []
-        source = conversion.source
-        owner = _owner(source, path)
-        self._named = FormatSample(source)
-        self._others = [
-            FormatSample(known, is_possible=False)
-            for known in FORMATS
-            if known.id != source.id and owner in (None, known.system) and leaves_marks(known)
-            if source.column_families is None or known.is_segmented == source.is_segmented
-        ]
-        """Other formats that the records may turn out to be of."""
+        self._rivals = Rivals(conversion.source, _owner(conversion.source, path))
 
     def begin(self, store_partition: str, key_place: KeyPlace | None = None) -> None:
         """The next records are of another column family or RocksDB directory, whose keys belong in this place."""
@@ -187,32 +177,15 @@ class SampleConverter(ConversionCounts):
 
     def _compare_formats(self, batch: Batch) -> None:
         """Count likeness to each format, of fewer and fewer records: decoding takes as long as a conversion."""
-        step = 1 + self._named.sampled // _ALL_COMPARED
+        step = 1 + self._rivals.named.sampled // _ALL_COMPARED
         for key, value in zip(batch.keys[::step], batch.values[::step], strict=True):
-            for each in (self._named, *self._others):
-                each.add(key, value, now_ms=self._now_ms)
+            self._rivals.add(key, value, now_ms=self._now_ms)
 
     def format_hints(self) -> tuple[FormatHint, ...]:
         """Known formats that the sample fits better than the one that the spec names."""
-        named, source = self._named, self._named.known
-        hints = [
-            (other.known, other.share, other)
-            for other in self._others
-            if other.share >= SURE and (other.known.carries - source.carries or other.share > named.share)
-        ]
-        is_unlike = named.sampled and leaves_marks(source) and named.share <= 1 - SURE
-        if not hints and is_unlike and not source.is_segmented:
-            plain = (known for known in FORMATS if known.system == source.system and not known.carries)
-            hints = [(known, 1.0, named) for known in plain]
         return tuple(
-            FormatHint(
-                format=known.id,
-                share=share,
-                named_share=named.share,
-                sentence=f"{counted.share:.1%} of the sampled records look like {counted.known.id}: "
-                f"is the old store {known.id}, and not {source.id}?",
-            )
-            for known, share, counted in hints
+            FormatHint(format=known.id, share=share, named_share=self._rivals.named.share, sentence=sentence)
+            for known, share, sentence in self._rivals.better()
         )
 
 

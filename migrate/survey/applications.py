@@ -8,12 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from formats import get_format
+from formats.likeness import hint
 from migrate.model.display import plural
 from migrate.stores.regular_files import Folder
-from migrate.survey.databases import formats_of, hint, likeness_of
+from migrate.survey.databases import formats_of, samples_of
 from migrate.survey.inspect_report import (
     DatabaseReport,
     FamilyReport,
+    Likeness,
     PlaceReport,
     StoreKind,
     StoreReport,
@@ -143,7 +145,7 @@ def _store(inspected: list[tuple[StoreDatabase, DatabaseReport]]) -> StoreReport
     formats = tuple(sorted(formats_of(reports, system=system.name, is_segmented=first.is_segment)))
     data = [family for report in reports for family in report.families if not family.entries]
     starts = [report.segment_start_ms for report in reports if report.segment_start_ms is not None]
-    likeness = likeness_of(reports, formats)
+    samples = samples_of(reports, formats)
     begins_with_time = first.is_segment and _all_closed_first(data)
     unsupported = _unsupported(system, first.store, families, keys_begin_with_time=begins_with_time)
     return StoreReport(
@@ -161,8 +163,8 @@ def _store(inspected: list[tuple[StoreDatabase, DatabaseReport]]) -> StoreReport
         unfinished=sum(family.records for family in data if family.name in _older_families(formats)),
         column_families=families,
         formats=formats,
-        likeness=likeness,
-        hint="" if unsupported is not None and unsupported.is_certain else hint(likeness),
+        likeness=tuple(Likeness.model_validate(each, from_attributes=True) for each in samples),
+        hint="" if unsupported is not None and unsupported.is_certain else hint(samples),
         unsupported=unsupported,
     )
 

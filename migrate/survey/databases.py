@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from formats import FORMATS, Format, get_format
-from formats.likeness import SURE, FormatSample, leaves_marks, looks_closed_first
+from formats.likeness import FormatSample, looks_closed_first
 from migrate.batch.preflight.check import with_retries
 from migrate.batch.source.sampling import SampleSize, read_sample
 from migrate.engine.portable import RecordDigest
@@ -198,42 +198,23 @@ def sample_likeness(database: Database, family: str, fitting: Iterable[str]) -> 
             closed_first += looks_closed_first(key, now_ms=now_ms)
             for count in counts:
                 count.add(key, value, now_ms=now_ms)
-    likeness = tuple(
-        Likeness(format=count.known.id, sampled=count.sampled, decoded=count.decoded, alike=count.alike)
-        for count in counts
-    )
+    likeness = tuple(Likeness.model_validate(count, from_attributes=True) for count in counts)
     return likeness, closed_first / max(1, counts[0].sampled)
 
 
-def likeness_of(databases: Iterable[DatabaseReport], format_ids: Iterable[str]) -> tuple[Likeness, ...]:
-    """The likeness to each of these formats, summed over the samples of all column families."""
-    found = [each for database in databases for family in database.families for each in family.likeness]
-    by_format = {name: [each for each in found if each.format == name] for name in format_ids}
-    counted = ("sampled", "decoded", "alike")
-    return tuple(
-        Likeness(format=name, **{count: sum(getattr(each, count) for each in same) for count in counted})
-        for name, same in by_format.items()
-        if same
-    )
+def samples_of(databases: Iterable[DatabaseReport], format_ids: Iterable[str]) -> list[FormatSample]:
+    """What the samples of all column families say of each of these formats that they were compared with."""
+    found: dict[str, FormatSample] = {}
+    likeness = [each for database in databases for family in database.families for each in family.likeness]
+    for name, each in ((name, each) for name in format_ids for each in likeness if each.format == name):
+        sample = found.setdefault(name, FormatSample(get_format(name)))
+        sample.sampled += each.sampled
+        sample.decoded += each.decoded
+        sample.alike += each.alike
+    return list(found.values())
 
 
 def possible_formats(format_ids: Sequence[str], databases: Iterable[DatabaseReport]) -> list[str]:
-    """The formats that the samples do not rule out: a format is ruled out where no sampled record decodes as it.
-
-    A record that decodes as a format proves nothing.
-    """
-    ruled_out = {each.format for each in likeness_of(databases, format_ids) if each.sampled and not each.decoded}
+    """The formats that the samples do not rule out."""
+    ruled_out = {each.format for each in samples_of(databases, format_ids) if each.is_ruled_out}
     return [name for name in format_ids if name not in ruled_out]
-
-
-def hint(likeness: Iterable[Likeness]) -> str:
-    """A sentence that tells formats of the same column families apart; empty: the sample does not."""
-    found = [each for each in likeness if each.sampled]
-    marked = [each for each in found if leaves_marks(get_format(each.format))]
-    if len(found) < 2 or not marked:
-        return ""
-    alike = [each.format for each in marked if each.alike >= SURE * each.sampled]
-    if alike:
-        return f"its records look like {' or '.join(alike)}"
-    unlike = [each.format for each in marked if each.alike <= (1 - SURE) * each.sampled]
-    return f"its records do not look like {' or '.join(unlike)}" if len(unlike) == len(marked) else ""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from formats import Conversion, Format, conversion_problem, get_format
+from formats.likeness import hint
 from migrate.batch.preflight.conversion_checks import check_possible
 from migrate.batch.preflight.directories import check_target
 from migrate.batch.source.source import Source, find_source
@@ -25,7 +26,7 @@ from migrate.spec.spec import Spec, parse_spec
 from migrate.stores.rocksdb.layout import is_rocksdb
 from migrate.stores.rocksdb.unreadable import check_no_backup
 from migrate.survey.applications import Application, application_around, databases_of
-from migrate.survey.databases import Place, database_report, formats_of, hint, likeness_of, possible_formats
+from migrate.survey.databases import Place, database_report, formats_of, possible_formats, samples_of
 from migrate.survey.inspect_report import DatabaseReport, StoreReport
 from migrate.survey.inspection import WalkResult, inspect, migration_around, walk
 from migrate.survey.other_systems import recognise_around
@@ -265,7 +266,7 @@ def choose_format(
     what = f"the store {store!r}" if store is not None else str(located.path)
     there = ", ".join(dict.fromkeys(family.name for database in found for family in database.families))
     if common:
-        about_records = hint(likeness_of(found, common))
+        about_records = hint(samples_of(found, common))
         raise SpecError(
             f"the column families of {what} ({there}) fit more than one format: {', '.join(common)}",
             hint=f"choose one: {' or '.join(f'--from {format_id}' for format_id in common)}"
