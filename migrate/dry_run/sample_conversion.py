@@ -18,7 +18,7 @@ import numpy.typing as npt
 from formats import Conversion, EntryError, Format
 from formats.likeness import Rivals
 from formats.program import IDENTITY
-from migrate.batch.plan.sample import Entry, convert_sample
+from migrate.batch.plan.sample import Entry, can_be_read, convert_sample
 from migrate.dry_run.dry_run_report import BeforeAfter, Collision, FormatHint, Inventory, SampleConversion, Sizes
 from migrate.dry_run.examples import before_after
 from migrate.engine.changelog_codec import logged_times
@@ -36,13 +36,14 @@ from migrate.stores.batch import Batch
 from migrate.systems import STANDALONE, owner_around
 
 _MOST_DIFFERENCES = 3
-
-
+_MOST_COLLISIONS = 3
 _RUNS_PER_EXAMPLE = 16
-
-
 _ALL_COMPARED = 1000
 """The first records of a sample are all compared with other formats, later ones more and more rarely."""
+_EXACT = 4096
+"""Larger sizes are rounded up by less than 1 %, to limit the number of different sizes."""
+_STEPS = 128
+OldKeys = Callable[[], list[bytes]]
 
 
 class ConversionCounts:
@@ -124,7 +125,7 @@ class SampleConverter(ConversionCounts):
             try:
                 converted, dropped = convert_sample(self.conversion, key, value, time_ms)
             except EntryError as error:
-                self.decoded += self._decodes(key, value)
+                self.decoded += can_be_read(self.conversion.source, (key, value))
                 self.rejects.add(mapping.source, key, value, str(error), error.place)
                 continue
             self.decoded += 1
@@ -136,14 +137,6 @@ class SampleConverter(ConversionCounts):
             if may_lose_fields:
                 self.lost.update(self.conversion.lost_in(key, value))
             yield (key, value), converted
-
-    def _decodes(self, key: bytes, value: bytes) -> bool:
-        """Whether a rejected record fits the source's format: then the function or the target rejects it."""
-        try:
-            self.conversion.source.decode(key, value)
-        except EntryError:
-            return False
-        return True
 
     def _compare_paths(
         self, batch: Batch, expected: Batch, mapping: FamilyMapping, times: Sequence[bytes] | None
@@ -311,12 +304,6 @@ def _unchanged(old: Batch, new: Batch) -> int:
     return sum(before.get(key) == value for key, value in zip(new.keys, new.values, strict=True))
 
 
-_KEPT = 3
-
-
-OldKeys = Callable[[], list[bytes]]
-
-
 class KeyOrder:
     """Compares neighbouring new keys, one column family of a store partition after the other."""
 
@@ -352,15 +339,8 @@ class KeyOrder:
                 self.out_of_order = self.out_of_order or found
                 continue
             self.colliding += 1
-            if len(self.collisions) < _KEPT:
+            if len(self.collisions) < _MOST_COLLISIONS:
                 self.collisions.append(found)
-
-
-_EXACT = 4096
-"""Larger sizes are rounded up by less than 1 %, to limit the number of different sizes."""
-
-
-_STEPS = 128
 
 
 class SizeCounter:

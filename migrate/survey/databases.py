@@ -28,8 +28,6 @@ SAMPLES = 3
 
 
 _MAX_ENTRIES = 100
-
-
 _DAMAGED = (
     "can its own application read it? then nothing is damaged (records of a merge operator can be read by their owner "
     "only); else restore this store from a backup or let its owner rebuild it"

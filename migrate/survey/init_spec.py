@@ -198,8 +198,6 @@ def _write(file: Path, text: str) -> None:
 
 
 _WORK_DIR = "stateferry-work"
-
-
 _REQUESTED = "the requested spec"
 
 

@@ -197,13 +197,14 @@ def _hint(conversion: Conversion, entry: Entry, error: EntryError) -> str:
         way = f"no serde reads what these bytes look like: without [conversion.{error.part}] a [conversion] function "
         way += "gets the bytes (docs/serdes.md); if they are something else: "
         return f"{way if error.is_for_a_function else ''}{asked}"
-    if _can_be_read(conversion.source, entry):
+    if can_be_read(conversion.source, entry):
         mend = "name" if conversion.function is None else "mend what the function returns, or name"
         return f"the old record can be read: {mend} in [conversion.key] or [conversion.value] a serde that can hold it"
     return "is [source] format the format that the store has?"
 
 
-def _can_be_read(source: Format, entry: Entry) -> bool:
+def can_be_read(source: Format, entry: Entry) -> bool:
+    """Whether a record decodes as its format."""
     try:
         source.decode(*entry)
     except EntryError:
