@@ -102,15 +102,11 @@ class Client:
                         raise
         return found
 
-    def _ask_coordinator(
-        self, doing: str, request: Callable[..., Mapping[Any, Future[Any]]], group: object, **more: object
-    ) -> Any:  # noqa: ANN401 - as many kinds of answers as requests
-        """The answer to a request about one group."""
-        with self._failures.explained(doing):
-            return self._coordinated(request, group, **more)
+    def _coordinated(self, request: Callable[..., Mapping[Any, Future[Any]]], group: object, **more: object) -> Any:  # noqa: ANN401 - as many kinds as requests
+        """The answer to a request about one group; a coordinator that cannot answer yet is asked again.
 
-    def _coordinated(self, request: Callable[..., Mapping[Any, Future[Any]]], group: object, **more: object) -> Any:  # noqa: ANN401
-        """The same, or KafkaException; a coordinator that cannot answer yet is asked again."""
+        Raises KafkaException.
+        """
         from confluent_kafka import KafkaException
 
         deadline = time.monotonic() + REQUEST_SECONDS
@@ -349,7 +345,8 @@ class Cluster(Client):
 
     def group(self, name: str) -> Group:
         """The group of this name, with its members."""
-        found = self._ask_coordinator(f"ask for group {name}", self._admin.describe_consumer_groups, name)
+        with self._failures.explained(f"ask for group {name}"):
+            found = self._coordinated(self._admin.describe_consumer_groups, name)
         if found.state.name == "DEAD" and self._is_listed(name):
             return Group(name, "UNKNOWN", "unknown", ())
         members = tuple(Member(each.member_id, each.client_id, each.host) for each in found.members)
@@ -369,8 +366,9 @@ class Cluster(Client):
         """
         from confluent_kafka import ConsumerGroupTopicPartitions
 
-        doing, asked = f"ask for the offsets of group {group}", ConsumerGroupTopicPartitions(group)
-        found = self._ask_coordinator(doing, self._admin.list_consumer_group_offsets, asked, require_stable=stable)
+        asked = ConsumerGroupTopicPartitions(group)
+        with self._failures.explained(f"ask for the offsets of group {group}"):
+            found = self._coordinated(self._admin.list_consumer_group_offsets, asked, require_stable=stable)
         return {
             (each.topic, each.partition): Committed(
                 each.offset, _metadata(each), -1 if each.leader_epoch is None else each.leader_epoch

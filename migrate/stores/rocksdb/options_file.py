@@ -43,7 +43,7 @@ def read_options(directory: Path) -> dict[str, FamilyOptions]:
 
     Raises RefusedError for a damaged file, and where the write-ahead log is in another directory.
     """
-    parsed = _parse_newest(directory)
+    parsed = newest_options(directory)
     if parsed.wal_dir and _is_log_elsewhere(directory, Path(parsed.wal_dir)):
         is_gone = "" if Path(parsed.wal_dir).is_dir() else ", which is not there"
         raise RefusedError(
@@ -58,7 +58,7 @@ def read_options(directory: Path) -> dict[str, FamilyOptions]:
 def rocksdb_version(directory: Path) -> str | None:
     """The version of the last RocksDB that opened the directory for writing, from its newest OPTIONS file; None: not
     known. Raises RefusedError for a damaged file."""
-    return _parse_newest(directory).rocksdb_version
+    return newest_options(directory).rocksdb_version
 
 
 def _is_log_elsewhere(directory: Path, named: Path) -> bool:
@@ -90,34 +90,26 @@ def reads_new_stores(version: str) -> bool:
     return not all(map(str.isdecimal, numbers)) or tuple(map(int, numbers)) >= _OLDEST_READER
 
 
-def blob_compression(directory: Path) -> str:
-    """The compression of blob files, as RocksDB spells it; empty where the newest OPTIONS file lacks it."""
-    return _parse_newest(directory).blob_compression
-
-
-def allows_transactions(directory: Path) -> bool:
-    """Whether a TransactionDB was the last to open the directory. Raises RefusedError for a damaged file."""
-    return _parse_newest(directory).allows_transactions
-
-
 @dataclass(frozen=True, slots=True)
-class _Parsed:
+class DatabaseOptions:
     """The parts of an OPTIONS file that are needed."""
 
     families: tuple[FamilyOptions, ...] = ()
     wal_dir: str = ""
     rocksdb_version: str | None = None
     blob_compression: str = ""
+    """As RocksDB spells it."""
     allows_transactions: bool = False
+    """Whether a TransactionDB was the last to open the directory."""
 
 
-def _parse_newest(directory: Path) -> _Parsed:
-    """The newest OPTIONS file; empty values where there is none."""
+def newest_options(directory: Path) -> DatabaseOptions:
+    """The newest OPTIONS file; empty values where there is none. Raises RefusedError for a damaged one."""
     named = {path.name.removeprefix("OPTIONS-"): path for path in directory.glob("OPTIONS-*")}
     # RocksDB writes OPTIONS-000007.dbtmp first, which a crash leaves behind.
     files = [named[number] for number in sorted(filter(str.isdecimal, named), key=int)]
     if not files:
-        return _Parsed()
+        return DatabaseOptions()
     try:
         return _parse(read_regular(files[-1]).decode("utf-8", "replace"))
     except ConfigParserError as error:
@@ -144,12 +136,12 @@ def check_is_text(file: Path) -> None:
 
 
 @lru_cache(maxsize=64)
-def _parse(text: str) -> _Parsed:
+def _parse(text: str) -> DatabaseOptions:
     """Parse a text once: it takes 3 ms, and the store partitions of an application have the same one."""
     parser = ConfigParser(delimiters=("=",), comment_prefixes=("#",), interpolation=None, strict=False)
     parser.read_string(text)
     sections = [section for section in parser.sections() if section.startswith("CFOptions ")]
-    return _Parsed(
+    return DatabaseOptions(
         families=tuple(_family(parser, section) for section in sections),
         wal_dir=parser.get("DBOptions", "wal_dir", fallback=""),
         rocksdb_version=parser.get("Version", "rocksdb_version", fallback=None),

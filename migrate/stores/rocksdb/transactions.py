@@ -21,7 +21,7 @@ from pathlib import Path
 
 from migrate.errors import RefusedError
 from migrate.stores.regular_files import read_regular
-from migrate.stores.rocksdb.options_file import allows_transactions
+from migrate.stores.rocksdb.options_file import newest_options
 from migrate.stores.rocksdb.sst import varint
 from migrate.stores.rocksdb.unreadable import FLUSH
 
@@ -42,7 +42,7 @@ _WITH_FAMILY = frozenset((0x04, 0x05, 0x06, 0x08, 0x0E, 0x10, 0x17, 0x19))
 
 def check_nothing_prepared(directory: Path) -> None:
     """Raises RefusedError where a transaction is prepared, neither committed nor rolled back, or may be."""
-    if not allows_transactions(directory):
+    if not newest_options(directory).allows_transactions:
         return
     open_ones: dict[bytes, None] = {}
     for log in sorted(directory.glob("*.log")):

@@ -18,7 +18,7 @@ from migrate.library_messages import (
     other_comparator,
 )
 from migrate.stores.regular_files import open_regular
-from migrate.stores.rocksdb.options_file import blob_compression, check_format_version, ordered_otherwise, read_options
+from migrate.stores.rocksdb.options_file import check_format_version, newest_options, ordered_otherwise, read_options
 from migrate.stores.rocksdb.sst import SstFile, SstFormatError, TableProperties, varint
 
 _UNREADABLE = {"Zlib": "zlib", "Xpress": "XPRESS", "kZlibCompression": "zlib", "kXpressCompression": "XPRESS"}
@@ -151,7 +151,7 @@ def _unreadable_tables(directory: Path) -> RefusedError | None:
             continue
         except RefusedError as error:
             return error
-    if (compression := _UNREADABLE.get(blob_compression(directory))) and any(directory.glob("*.blob")):
+    if (compression := _UNREADABLE.get(newest_options(directory).blob_compression)) and any(directory.glob("*.blob")):
         return _compressed(f"the blob files of {directory}", compression)
     return None
 

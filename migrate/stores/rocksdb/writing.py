@@ -6,7 +6,8 @@ A column family handle that stays alive keeps the LOCK: handles are dropped befo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,29 +94,24 @@ class SstWriter:
     def write(self, batch: Batch) -> None:
         """Append records. Raises KeyOrderError where a key is not greater than the one before."""
         writer = self._writer
-
-        def append() -> None:
+        with self._appending(batch.keys):
             for key, value in zip(batch.keys, batch.values, strict=True):
                 writer[key] = value
-
-        self._append(batch.keys, append)
 
     def write_changes(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """Append changes of another store; None: the key's record is deleted there. Raises as `write`."""
         writer = self._writer
-
-        def append() -> None:
+        with self._appending(keys):
             for key, value in zip(keys, values, strict=True):
                 if value is None:
                     del writer[key]
                 else:
                     writer[key] = value
 
-        self._append(keys, append)
-
-    def _append(self, keys: Sequence[bytes], append: Callable[[], None]) -> None:
+    @contextmanager
+    def _appending(self, keys: Sequence[bytes]) -> Iterator[None]:
         try:
-            append()
+            yield
         except Exception as error:
             self._check_order(keys)
             raise ChunkFailedError(
