@@ -183,7 +183,7 @@ VERIFICATION: tuple[Mutant, ...] = (
     Mutant(
         name="several-versions-counted",
         claim="I3",
-        definition="proven_records",
+        definition="Database.proven_records",
         old="is_plain and newest ==",
         new="is_plain or newest ==",
         tests=("test_what_metadata_does_not_prove_is_scanned[_rewritten]",),

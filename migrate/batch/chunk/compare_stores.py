@@ -28,7 +28,6 @@ from migrate.stores.batch import Batch
 from migrate.stores.merge import RecordReader, batches_without, side_by_side, untouched
 from migrate.stores.rocksdb.database import Database
 from migrate.stores.rocksdb.openings import open_pooled
-from migrate.stores.rocksdb.record_count import count_records
 
 
 def compare_gaps(
@@ -283,7 +282,7 @@ def _checked(batches: Iterator[Batch], check: Callable[[], None]) -> Iterator[Ba
 
 def _count(task: CountTask, check: Callable[[], None]) -> Verified:
     with open_pooled(Path(task.directory)) as database:
-        count = count_records(database, task.family, task.keys, check)
+        count = database.count(task.family, task.keys, check)
     counted = FamilyCount(directory=task.directory, family=task.family, seen=count, used=count)
     return Verified(records=0, counts=(counted,))
 

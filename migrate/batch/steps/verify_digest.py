@@ -18,7 +18,6 @@ from migrate.model.receipt import Receipt
 from migrate.model.store_partition import place_name
 from migrate.stores.rocksdb.layout import database_files
 from migrate.stores.rocksdb.openings import open_pooled
-from migrate.stores.rocksdb.record_count import proven_records
 
 
 class DigestVerification:
@@ -44,7 +43,7 @@ class DigestVerification:
             for name, directory in context.snapshots_of(plan, partition.id).items():
                 with open_pooled(directory) as opened:
                     families = [family for family in opened.families if family not in metadata]
-                    proven = {family: proven_records(opened, family) for family in families}
+                    proven = {family: opened.proven_records(family) for family in families}
                 for family, records in proven.items():
                     if records is None:
                         yield from _count(partition.id, name, directory, family, self._subject.range_bytes)

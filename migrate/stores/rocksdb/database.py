@@ -20,6 +20,7 @@ from functools import cache, cached_property
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import cast
 
 from rocksdict import AccessType, BlockBasedOptions, Cache, DBPath, DBRecoveryMode, Options, Rdict
 
@@ -35,7 +36,10 @@ from migrate.stores.rocksdb.unreadable import cannot_open, explain, has_properti
 DEFAULT_FAMILY = "default"
 _FILE_NUMBER = re.compile(r"^ (\d+):", re.MULTILINE)
 """One per line of RocksDB's list of a family's files, which has keys in hex (VersionStorageInfo's DebugString)."""
-_TABLE_COUNTS = re.compile(r"# (entries|deletions)=(\d+)")
+_NEWEST_SEQUENCE_NUMBER = re.compile(r"^ \d+:\d+\[\d+ \.\. (\d+)\]", re.MULTILINE)
+"""Of each file in that list."""
+_LESS_THAN_RECORDS = ("deletions", "merge operands", "range deletions")
+_TABLE_COUNTS = re.compile(rf"# (entries|{'|'.join(_LESS_THAN_RECORDS)})=(\d+)")
 _ATTEMPTS = 5
 ANY_SIZE = 1 << 62
 _NOT_NEEDED = ("rocksdict-config.json", "OPTIONS-")
@@ -123,13 +127,47 @@ class Database:
 
     def files_of(self, family: str) -> list[LiveFile]:
         """The SST files of one column family. (Ingested files do not name their family themselves.)"""
-        listing = self.column(family).property_value("rocksdb.sstables") or ""
-        numbers = {int(number) for number in _FILE_NUMBER.findall(listing)}
+        numbers = {int(number) for number in _FILE_NUMBER.findall(self._text(family, "sstables"))}
         return [file for file in self.live_files() if int(file.name.partition(".")[0]) in numbers]
 
     def estimated_records(self, family: str) -> int:
         """RocksDB's own estimate, from metadata."""
-        return self.column(family).property_int_value("rocksdb.estimate-num-keys") or 0
+        return self._number(family, "estimate-num-keys")
+
+    def proven_records(self, family: str) -> int | None:
+        """The number of records that metadata prove; None: only a scan can count them.
+
+        It is proven if every entry of the files has sequence number 0, which RocksDB gives to the only remaining
+        version of a key, and to files that were ingested into an empty family; and if nothing was deleted or is in the
+        log.
+        """
+        if any(self._number(family, f"num-entries-{which}-mem-table") for which in ("active", "imm")):
+            return None
+        listing = self._text(family, "sstables")
+        files, newest = len(_FILE_NUMBER.findall(listing)), _NEWEST_SEQUENCE_NUMBER.findall(listing)
+        if not files:
+            return 0
+        counts = self._table_counts(family)
+        entries = counts.pop("entries", None)
+        is_plain = len(counts) == len(_LESS_THAN_RECORDS) and not any(counts.values())
+        return entries if is_plain and newest == ["0"] * files else None
+
+    def count(self, family: str, keys: KeyRange, check: Callable[[], None]) -> int:
+        """Count the records in the range; `check` is called for each batch, and may raise. Without values a scan takes
+        40 % less time.
+
+        Raises CorruptionError unless the range was read whole.
+        """
+        found = self.column(family).keys(from_key=keys.start, read_opt=streaming(READAHEAD))
+        scan = cast("Iterator[bytes]", found)
+        count, last = 0, None
+        while batch := [*islice(scan, MAX_BATCH_RECORDS)]:
+            check()
+            if keys.end is not None and batch[-1] >= keys.end:
+                return count + bisect_left(batch, keys.end)
+            count, last = count + len(batch), batch[-1]
+        self.check_ended(family, keys.start, last)
+        return count
 
     def table_puts(self, family: str) -> int:
         """Entries that are no deletions in all SST files, as these were when the database was opened.
@@ -138,15 +176,23 @@ class Database:
         """
         if not all(has_properties(self.directory / file.name) for file in self._files):
             raise of_leveldb(self.directory)
-        summary = self.column(family).property_value("rocksdb.aggregated-table-properties") or ""
-        numbers = {name: int(number) for name, number in _TABLE_COUNTS.findall(summary)}
-        return numbers.get("entries", 0) - numbers.get("deletions", 0)
+        counts = self._table_counts(family)
+        return counts.get("entries", 0) - counts.get("deletions", 0)
 
     def unflushed_entries(self, family: str) -> tuple[int, int]:
         """(entries, deletions among them) that are in the write-ahead log only."""
-        names = [f"rocksdb.num-{what}-active-mem-table" for what in ("entries", "deletes")]
-        entries, deletions = (self.column(family).property_int_value(name) or 0 for name in names)
+        entries, deletions = (self._number(family, f"num-{what}-active-mem-table") for what in ("entries", "deletes"))
         return entries, deletions
+
+    def _table_counts(self, family: str) -> dict[str, int]:
+        summary = self._text(family, "aggregated-table-properties")
+        return {name: int(number) for name, number in _TABLE_COUNTS.findall(summary)}
+
+    def _number(self, family: str, name: str) -> int:
+        return self.column(family).property_int_value(f"rocksdb.{name}") or 0
+
+    def _text(self, family: str, name: str) -> str:
+        return self.column(family).property_value(f"rocksdb.{name}") or ""
 
     def last_key(self, family: str) -> bytes | None:
         """The greatest key; None: the family is empty."""
