@@ -17,8 +17,8 @@ from migrate.dry_run.estimate import PROCESS_BYTES
 from migrate.errors import RefusedError
 from migrate.model.display import plural
 from migrate.spec.conversion import conversion_ref
-from migrate.spec.function.fingerprint import files_for_executors
 from migrate.spec.spec import Spec
+from migrate.spec.user_function import files_for_executors
 
 if TYPE_CHECKING:
     from pathlib import Path

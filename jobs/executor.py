@@ -18,8 +18,8 @@ from migrate.batch.chunk.rewrite_chunk import RewriteTask
 from migrate.batch.chunk.task import Task, TaskResult, run_tasks
 from migrate.batch.chunk.write_changelog import ProduceTask
 from migrate.spec.conversion import conversion_ref
-from migrate.spec.function.fingerprint import files_for_executors
 from migrate.spec.spec import Spec
+from migrate.spec.user_function import files_for_executors
 
 _DOING: dict[type, str] = {RewriteTask: "rewrite", ProduceTask: "write", RereadTask: "read", TimesTask: "read"}
 

@@ -228,4 +228,4 @@ def test_no_two_classes_have_one_name() -> None:
 
 def test_no_two_modules_have_one_name() -> None:
     names = [path.stem for module, path in MODULES.items() if _is_in(module, "migrate") and not _is_a_face(module)]
-    assert _twice(names) == {"connection", "values"}
+    assert _twice(names) == {"connection"}

@@ -22,6 +22,7 @@ from migrate.model.plan import Plan
 from migrate.model.store_partition import StorePartition, StoreState
 from migrate.spec.changelog_way import changelog_identity
 from migrate.spec.conversion_ref import ConversionRef
+from migrate.spec.fingerprint import OWN_PROCESS
 from migrate.spec.spec import Spec
 from migrate.stores.rocksdb.database import StoreContent
 from migrate.stores.rocksdb.layout import database_files, file_states, metadata_digest, rocksdb_identities
@@ -37,6 +38,12 @@ _CHANGED_HINT = (
 _REPLAY_HINT = (
     "stateferry replay SPEC goes on with the changed function: it rewrites the chunks with rejected records, and "
     "verifies everything in full; or "
+)
+
+
+_OWN_PROCESS_HINT = (
+    "the function was given as an object, with code that is in no file or with other than plain values: only the "
+    "process that started recognizes it. Put it into a module, and name it: module:function. For this migration, "
 )
 
 
@@ -105,7 +112,7 @@ def common_identity(spec: Spec, ref: ConversionRef) -> str:
 def _function_identity(ref: ConversionRef) -> dict[str, str]:
     own = dict(ref.code).get("", str(ref.function))
     parts = {f"function: {path}": digest[:32] for path, digest in ref.code if path}
-    return {"function": _digest(own), **parts}
+    return {"function": own if own.startswith(OWN_PROCESS) else _digest(own), **parts}
 
 
 def stable_json(section: BaseModel, exclude: set[str] | None = None) -> str:
@@ -197,6 +204,8 @@ def check_identity(known: Mapping[str, str], identity: Mapping[str, str], standi
     hint = _CHANGED_HINT if standing is None or not standing.is_in_use else _IN_USE_HINT
     if standing is not None and not standing.is_live and "function" in known and all(map(is_of_function, changed)):
         hint = _REPLAY_HINT + hint
+    if "function" in changed and known.get("function", "").startswith(OWN_PROCESS):
+        hint = _OWN_PROCESS_HINT + hint
     raise SourceChangedError(
         f"this is not the migration that was started; changed since: {', '.join(changed)}", hint=hint
     )

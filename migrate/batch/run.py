@@ -48,8 +48,8 @@ from migrate.model.receipt import Receipt
 from migrate.model.reports import RunReport
 from migrate.spec.allowed import CHANGELOG, DROP, KEY_CHANGE, UNCLEAN_SOURCE
 from migrate.spec.changelog_way import way_of
-from migrate.spec.function.names import name_warnings
 from migrate.spec.spec import Spec, parse_spec
+from migrate.spec.user_function import name_warnings
 from migrate.systems import known_format
 
 

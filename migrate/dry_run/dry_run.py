@@ -43,7 +43,7 @@ from migrate.model.packages import VERSION
 from migrate.model.plan import Chunk, DatabasePlan
 from migrate.spec.allowed import CHANGELOG
 from migrate.spec.changelog_way import changelog_note, takes_times, way_of
-from migrate.spec.function.fingerprint import checked_code, tracking_imports
+from migrate.spec.fingerprint import checked_code, tracking_imports
 from migrate.spec.spec import Spec
 from migrate.stores.files import existing_parent
 

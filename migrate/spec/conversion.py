@@ -8,15 +8,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from formats import Conversion, Function, get_format
+from formats import Conversion, get_format
 from migrate.errors import SpecError
 from migrate.spec.allowed import KEY_CHANGE
 from migrate.spec.conversion_ref import ConversionRef
-from migrate.spec.function.fingerprint import tracking_imports, with_fingerprint
-from migrate.spec.function.loading import load_function
-from migrate.spec.function.modules import forget_modules
-from migrate.spec.function.roots import roots_of
+from migrate.spec.fingerprint import with_fingerprint
 from migrate.spec.spec import Spec
+from migrate.spec.user_function import load_function
 
 if TYPE_CHECKING:
     from formats.serde import Serde
@@ -76,7 +74,7 @@ def load_conversion(ref: ConversionRef) -> Conversion:
         source=source,
         target=target,
         default_timestamp_ms=ref.default_timestamp_ms,
-        function=_load(ref) if isinstance(ref.function, str) else ref.function,
+        function=None if ref.function is None else load_function(ref),
         keys_may_change=ref.keys_may_change,
         may_lose=ref.may_lose,
     )
@@ -87,11 +85,3 @@ def _read(serdes: PayloadSerdes, ref: ConversionRef) -> Serde:
     from formats.serdes.conversions import resolving
 
     return serdes.source if ref.function is not None else resolving(serdes.source, serdes.target)
-
-
-def _load(ref: ConversionRef) -> Function:
-    assert isinstance(ref.function, str)
-    search_path, roots = roots_of(ref.search_path, ()), roots_of(ref.search_path, ref.modules)
-    forget_modules(search_path, roots, dict(ref.code))
-    with tracking_imports(ref):
-        return load_function(ref.function, ref.search_path)

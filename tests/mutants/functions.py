@@ -8,9 +8,9 @@ FUNCTIONS: tuple[Mutant, ...] = (
     Mutant(
         name="imports-not-followed",
         claim="I2",
-        definition="module_digests",
-        old="            waiting += imported_modules(",
-        new="            _ = imported_modules(",
+        definition="_module_digests",
+        old="            waiting += _modules_in(",
+        new="            _ = _modules_in(",
         tests=("test_a_module_far_away_counts_and_one_that_nobody_imports_does_not",),
     ),
     Mutant(
@@ -32,10 +32,18 @@ FUNCTIONS: tuple[Mutant, ...] = (
     Mutant(
         name="sets-in-the-order-of-the-process",
         claim="I5",
-        definition="Described._parts",
-        old="yield from sorted(map(self.digest, value))",
-        new="yield from list(map(self.digest, value))",
-        tests=("test_a_function_given_as_an_object_is_known_again_with_the_sets_that_it_brings[file]",),
+        definition="_described",
+        old="sorted(found) if kind in (set, frozenset) else found",
+        new="found",
+        tests=("test_a_function_given_as_an_object_is_known_again_with_what_it_carries[values]",),
+    ),
+    Mutant(
+        name="any-function-of-the-module-passes",
+        claim="I5",
+        definition="_parts_of_function",
+        old="codes.index(function.__code__))",
+        new="0)",
+        tests=("test_functions_of_one_line_and_of_one_name_are_two",),
     ),
     Mutant(
         name="what-functions-raise-escapes",

@@ -20,8 +20,8 @@ from formats import StateRecord
 from migrate import ExitCode, load_spec, run
 from migrate.spec.conversion import conversion_ref
 from migrate.spec.conversion_ref import ConversionRef
-from migrate.spec.function.fingerprint import files_for_executors, with_fingerprint
-from migrate.spec.function.syntax_tree import parsed, tree_digest
+from migrate.spec.fingerprint import OWN_PROCESS, parsed, tree_digest, with_fingerprint
+from migrate.spec.user_function import files_for_executors
 from tests.support import RAW, make_store, numbered, read_family
 
 ROOT = Path(__file__).parents[2]
@@ -82,7 +82,7 @@ def test_a_function_with_sets_is_resumed_and_cut_over_by_other_processes(tmp_pat
 ON_AN_EXECUTOR = """
 import pickle, sys
 from migrate.errors import RefusedError
-from migrate.spec.function.fingerprint import checked_code, tracking_imports
+from migrate.spec.fingerprint import checked_code, tracking_imports
 from migrate.spec.conversion import load_conversion
 ref = pickle.load(open("ref", "rb"))
 with tracking_imports(ref):
@@ -131,18 +131,22 @@ def test_an_executor_that_does_not_see_the_spec_looks_at_what_it_was_sent(tmp_pa
 
 OBJECTS = """
 import sys
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
+from functools import partial, wraps
 from migrate import migrate_store
+{statement}
 
-@dataclass(frozen=True)
-class Kind:
-    names: frozenset
+def named(function):
+    @wraps(function)
+    def wrapped(record, **more):
+        return function(record, **more)
+    return wrapped
 
 def outer():
-    captured = {"p", "q", "r"}
-    def convert(record, kinds, known={"a", "b", "c"}):
-        return replace(record, value=record.value + b"%d" % len(captured | known | kinds.names))
+    captured = {{"p", "q", "r"}}
+    @named
+    def convert(record, kinds, known={{"a", "b", "c"}}):
+        return replace(record, value=record.value + b"%d" % len(captured | known | kinds))
     return convert
 
 class Stop(Exception):
@@ -152,23 +156,49 @@ def stop(event):
     if event.name == "chunk.committed" and sys.argv[1] == "stop":
         raise Stop
 
-convert = partial(outer(), kinds=Kind(frozenset({"one", "two", "three"})))
+convert = {convert}
 migrate_store("store", "new", source="rocksdb.raw", target="rocksdb.raw", convert=convert, on_event=stop)
 """
+WITH_VALUES = 'partial(outer(), kinds=frozenset({"one", "two", "three"}))'
+AS_A_LAMBDA = "lambda record: replace(record, value=record.value + bytes(map(lambda each: each, b'9')))"
+IMPORTED = "lambda record: replace(record, value=record.value + mapping.CODE)"
 
 
-@pytest.mark.parametrize("way", ["file", "prompt"])
-def test_a_function_given_as_an_object_is_known_again_with_the_sets_that_it_brings(tmp_path: Path, way: str) -> None:
-    make_store(tmp_path / "store", numbered(RECORDS))
-    (tmp_path / "script.py").write_text(OBJECTS)
-    program = ("script.py",) if way == "file" else ("-c", OBJECTS)
+def _resumed(folder: Path, statement: str = "", *, convert: str, way: str = "file", between: str = "") -> str:
+    """What the second process says, after the first one was stopped; empty: it is done."""
+    make_store(folder / "store", numbered(RECORDS))
+    text = OBJECTS.format(statement=statement, convert=convert)
+    (folder / "script.py").write_text(text)
+    (folder / "mapping.py").write_text("CODE = b'9'\n")
+    program = ("script.py",) if way == "file" else ("-c", text)
+    assert "Stop" in python(1, *program, "stop", cwd=folder).stderr
+    if between:
+        with (folder / between).open("a") as file:
+            file.write("X = 1\n")
+    finished = python(2, *program, "go", cwd=folder)
+    return finished.stderr if finished.returncode else ""
 
-    stopped = python(1, *program, "stop", cwd=tmp_path)
-    assert "Stop" in stopped.stderr
-    finished = python(2, *program, "go", cwd=tmp_path)
 
-    assert finished.returncode == 0, finished.stderr
+@pytest.mark.parametrize("convert", [WITH_VALUES, AS_A_LAMBDA, IMPORTED], ids=["values", "lambda", "imported"])
+def test_a_function_given_as_an_object_is_known_again_with_what_it_carries(tmp_path: Path, convert: str) -> None:
+    assert not _resumed(tmp_path, "import mapping", convert=convert)
     assert set(read_family(tmp_path / "new").values()) == {value + b"9" for value in numbered(RECORDS).values()}
+
+
+@pytest.mark.parametrize("changed", ["script.py", "mapping.py"])
+def test_a_function_given_as_an_object_is_another_one_once_its_modules_change(tmp_path: Path, changed: str) -> None:
+    said = _resumed(tmp_path, "import mapping", convert=IMPORTED, between=changed)
+    assert f"changed since: function{': mapping.py' if changed == 'mapping.py' else ''}" in said
+
+
+@pytest.mark.parametrize(
+    ("way", "convert"), [("prompt", AS_A_LAMBDA), ("file", "partial(lambda record, it: record, it=Stop())")]
+)
+def test_what_no_other_process_recognizes_is_told_to_be_given_by_name(tmp_path: Path, way: str, convert: str) -> None:
+    said = _resumed(tmp_path, convert=convert, way=way)
+    assert "changed since: function\n" in said
+    assert "Put it into a module, and name it: module:function" in said
+    assert "stateferry abandon SPEC" in said
 
 
 def _digest(function: Callable[..., StateRecord | None]) -> str:
@@ -191,10 +221,18 @@ def test_other_captured_values_are_another_function() -> None:
     assert _digest(given[0]) == _digest(functools.partial(_add, more=1))
 
 
+def _named(function: Callable[[StateRecord], StateRecord]) -> Callable[[StateRecord], StateRecord]:
+    @functools.wraps(function)
+    def wrapped(record: StateRecord) -> StateRecord:
+        return function(record)
+
+    return wrapped
+
+
 def test_what_a_decorator_wraps_counts() -> None:
-    one, other = (functools.cache(_adding(value)) for value in (1, 2))
+    one, other = (_named(_adding(value)) for value in (1, 2))
     assert _digest(one) != _digest(other)
-    assert _digest(one) == _digest(functools.cache(_adding(1)))
+    assert _digest(one) == _digest(_named(_adding(1)))
 
     def spoken(codes: set[str]) -> Callable[[StateRecord], StateRecord]:
         function = _adding(1)
@@ -204,26 +242,53 @@ def test_what_a_decorator_wraps_counts() -> None:
     assert len({_digest(spoken(codes)) for codes in ({"a"}, {"b"})}) == 2
 
 
-def test_two_lambdas_of_one_line_are_two_functions() -> None:
+def test_functions_of_one_line_and_of_one_name_are_two() -> None:
     first, second = (lambda record: record), (lambda record: None)
     assert _digest(first) != _digest(second)
 
+    def convert(record: StateRecord) -> StateRecord:
+        return record
 
-def test_a_function_that_exec_made_without_a_module_is_known() -> None:
-    def made(code: str) -> ConversionRef:
-        names: dict[str, Callable[[StateRecord], StateRecord]] = {}
-        exec(f"def convert(record):\n    return {code}", names)
-        return with_fingerprint(ConversionRef(RAW, RAW, function=names["convert"]))
+    former = convert
 
-    assert made("record").code == made("record").code != made("None").code
-    assert made("record").modules == ()
+    def convert(record: StateRecord) -> StateRecord:  # type: ignore[no-redef]
+        return replace(record, value=b"")
+
+    assert _digest(former) != _digest(convert)
+
+
+class _Adder:
+    def convert(self, record: StateRecord) -> StateRecord:
+        return record
+
+
+def _made_by_exec() -> Callable[[StateRecord], StateRecord]:
+    names: dict[str, Callable[[StateRecord], StateRecord]] = {}
+    exec("def convert(record):\n    return record", names)
+    return names["convert"]
+
+
+def test_what_is_neither_of_a_file_nor_plain_is_known_to_its_own_process_alone() -> None:
+    made: list[Callable[..., StateRecord]] = [
+        _made_by_exec(),
+        _Adder().convert,
+        functools.cache(_adding(1)),
+        functools.partial(_add, more=_Adder()),
+    ]
+    digests = [_digest(each) for each in made]
+    assert digests == [_digest(each) for each in made]
+    assert len({*digests}) == len(made)
+    assert all(each.startswith(OWN_PROCESS) for each in digests)
 
 
 def test_a_function_that_refers_to_itself_is_known() -> None:
-    def convert(record: StateRecord) -> StateRecord | None:
-        return convert(replace(record, value=b"")) if record.value else record
+    def made() -> Callable[[StateRecord], StateRecord]:
+        def convert(record: StateRecord) -> StateRecord:
+            return convert(replace(record, value=b"")) if record.value else record
 
-    assert _digest(convert) == _digest(convert)
+        return convert
+
+    assert _digest(made()) == _digest(made())
 
 
 @pytest.mark.parametrize(
@@ -273,7 +338,7 @@ def test_the_digest_of_a_source_is_the_same_in_every_version_of_python() -> None
     )
     tree = parsed(source.encode())
     assert tree is not None
-    assert tree_digest(tree)[:16] == "8020a9057e919893"
+    assert tree_digest(tree)[:16] == "b18d75a43ed4489f"
 
 
 def _migrated(folder: Path, name: str, suffix: str) -> set[bytes]:

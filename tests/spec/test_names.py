@@ -14,8 +14,7 @@ import pytest
 from migrate import SpecError, doctor, load_spec, plan, run
 from migrate.model import packages
 from migrate.spec.conversion import conversion_ref
-from migrate.spec.function.fingerprint import files_for_executors
-from migrate.spec.function.names import name_warnings
+from migrate.spec.user_function import files_for_executors, name_warnings
 from tests.support import make_store, numbered, read_family, shadow_our_packages
 
 ROOT = Path(__file__).parents[2]

@@ -23,7 +23,7 @@ from migrate.model.receipt import Receipt, Written
 from migrate.model.store_partition import place_name
 from migrate.spec.conversion import load_conversion
 from migrate.spec.conversion_ref import ConversionRef
-from migrate.spec.function.fingerprint import checked_code
+from migrate.spec.fingerprint import checked_code
 from migrate.stores.batch import Batch
 from migrate.stores.merge import RecordReader, batches_without, side_by_side, untouched
 from migrate.stores.rocksdb.database import Database

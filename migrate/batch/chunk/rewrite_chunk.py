@@ -24,7 +24,7 @@ from migrate.model.receipt import Receipt, Scanned, Written, attempt_name
 from migrate.model.values import with_seal
 from migrate.spec.conversion import load_conversion
 from migrate.spec.conversion_ref import ConversionRef
-from migrate.spec.function.fingerprint import checked_code
+from migrate.spec.fingerprint import checked_code
 from migrate.stores.batch import Batch
 from migrate.stores.files import content_digest, make_directories, write_durably
 from migrate.stores.rocksdb.writing import KeyOrderError, SstWriter, TableOptions

@@ -32,7 +32,7 @@ from migrate.model.receipt import attempt_name
 from migrate.model.store_partition import WHOLE, segment_name
 from migrate.spec.conversion import load_conversion
 from migrate.spec.conversion_ref import ConversionRef
-from migrate.spec.function.fingerprint import checked_code
+from migrate.spec.fingerprint import checked_code
 from migrate.stores.batch import Batch, ChangelogBatch
 from migrate.stores.files import content_digest, fsync_tree, make_directories
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY

@@ -15,7 +15,7 @@ from migrate.errors import MigrationError, explain_system_error
 from migrate.model.changelogs import Produced, Tail, Times
 from migrate.model.comparison import Reread, Verified
 from migrate.model.receipt import Receipt
-from migrate.spec.function.fingerprint import tracking_imports
+from migrate.spec.fingerprint import tracking_imports
 
 Task = RewriteTask | VerifyTask | ProduceTask | RereadTask | TimesTask | TailTask
 TaskResult = Receipt | Verified | Produced | Reread | Times | Tail | MigrationError

@@ -19,7 +19,7 @@ from migrate.errors import RefusedError
 from migrate.model.plan import Chunk, DatabasePlan, FamilyMapping, Input, KeyPlace, Plan
 from migrate.model.store_partition import StorePartition
 from migrate.spec.conversion_ref import ConversionRef
-from migrate.spec.function.fingerprint import checked_code, tracking_imports
+from migrate.spec.fingerprint import checked_code, tracking_imports
 from migrate.spec.spec import Spec
 from migrate.stores.carry_over import left_out
 from migrate.stores.rocksdb.database import Database, StoreContent, open_read_only

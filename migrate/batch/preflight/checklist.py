@@ -44,7 +44,7 @@ from migrate.model.display import plural
 from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.reports import Doubt
 from migrate.spec.allowed import KEY_CHANGE, StaleChangelogError, allowing
-from migrate.spec.function.names import name_warnings
+from migrate.spec.user_function import name_warnings
 from migrate.stores.rocksdb.options_file import (
     NEWEST_FORMAT_VERSION,
     OptionsCheck,

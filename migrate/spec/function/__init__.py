@@ -1,1 +1,0 @@
-"""The user's conversion function: found, loaded, and identified by the code that it is made of."""
