@@ -1,6 +1,9 @@
-"""The three ways to convert a value, held against one another."""
+"""The ways to convert a value, held against one another."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
 
 from formats import EntryError
 from formats.avro.compiling import compile_schemas
@@ -13,44 +16,28 @@ REJECTED = "rejected"
 
 
 class Paths:
-    """Converts a value in every way that there is."""
+    """Converts a value in every way that there is: by the reference, the interpreter, the code for one and for many."""
 
     def __init__(self, writer: AvroSchema, reader: AvroSchema) -> None:
-        self.writer = writer
-        self.reader = reader
-        program = compile_schemas(writer, reader)
-        self.program = program
+        self.program = compile_schemas(writer, reader)
+        self._column = generate_column(self.program)
+        one = generate(self.program), self._by_column
+        self._ways = (partial(resolve, writer=writer, reader=reader), partial(run_avro, self.program), *one)
 
     def __call__(self, data: bytes) -> bytes | str:
         """What all of them make of it."""
-        reference = self.by_reference(data)
-        assert self.by_program(data) == reference, self.program
-        assert self.by_code(data) == reference, self.program
-        assert self.by_column(data) == reference, self.program
+        reference, *others = [_made(way, data) for way in self._ways]
+        assert others == [reference] * 3, self.program
         return reference
 
-    def by_reference(self, data: bytes) -> bytes | str:
-        try:
-            return resolve(data, self.writer, self.reader)
-        except EntryError:
-            return REJECTED
-
-    def by_program(self, data: bytes) -> bytes | str:
-        try:
-            return run_avro(self.program, data)
-        except EntryError:
-            return REJECTED
-
-    def by_code(self, data: bytes) -> bytes | str:
-        try:
-            return generate(self.program)(data)
-        except EntryError:
-            return REJECTED
-
-    def by_column(self, data: bytes) -> bytes | str:
-        try:
-            first, second = generate_column(self.program)([data, data])
-        except EntryError:
-            return REJECTED
+    def _by_column(self, data: bytes) -> bytes:
+        first, second = self._column([data, data])
         assert first == second
         return first
+
+
+def _made(way: Callable[[bytes], bytes], data: bytes) -> bytes | str:
+    try:
+        return way(data)
+    except EntryError:
+        return REJECTED
