@@ -128,6 +128,10 @@ class Format:
         fields = (*self.key_schema.fields, *self.value_layout.fields)
         return frozenset(field.name for field in fields) - {PAYLOAD, VALUE_SIZE}
 
+    def warnings_from(self, source: Format) -> list[str]:
+        """Warnings about a new store of this format, made of one of `source`."""
+        return []
+
     def checked_version(self, version: str) -> OwnerVersions:
         """The known versions, if `[target] version` may name this one. Raises ValueError if not."""
         known = self.versions

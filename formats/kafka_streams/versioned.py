@@ -101,6 +101,18 @@ class VersionedFormat(Format):
         """Keys without their segments."""
         return VersionedForm(PLAIN, self.value_layout)
 
+    def warnings_from(self, source: Format) -> list[str]:
+        """What versioned stores need."""
+        reads = (
+            "Kafka Streams 3.9 to 4.3 finds former values only in segments of time that were written to since its "
+            "start: they are in the new store, and reads as of a former time find them once something is written there"
+        )
+        topic = (
+            "the changelog topic of a versioned store needs min.compaction.lag.ms of its history retention: set it "
+            "before the application starts"
+        )
+        return [reads] if source.kind == "versioned" else [reads, topic]
+
     def decode(self, key: bytes, value: bytes) -> StateRecord:
         """The latest value, or a key's former ones in `history`. Raises EntryError."""
         segment, stored_key = cut_key(key)

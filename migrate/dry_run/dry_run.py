@@ -190,11 +190,11 @@ class _DryRun:
             expired = [plan.times for plan in new if not plan.is_kept and plan.times is not None]
             yield Segmentation(
                 store_partition=partition.id,
-                old=tuple(segment.name for segment in source.system.segments(source.path, partition)),
+                old=tuple(segment.name for segment in source.system.segments.of(source.path, partition)),
                 new=tuple(
                     SegmentPlanned(
                         name=plan.database,
-                        start_ms=target.segment_start(partition.store, plan.database),
+                        start_ms=target.segments.start(partition.store, plan.database),
                         made_of=tuple(each.database for each in plan.sources),
                     )
                     for plan in new

@@ -117,7 +117,7 @@ def database_inventory(
         table_formats=tuple(sorted({each.format_version for each in properties})),
         compressions=tuple(sorted({each.compression for each in properties})),
         rocksdb_version=rocksdb_version(directory),
-        owner=source.system.owner_version(directory),
+        owner=source.system.discovery.owner_version(directory),
         newest_file_ms=max((status.st_mtime_ns // 1_000_000 for status in files.values()), default=None),
         positions=tuple(_positions(source, partition, database)),
     )
@@ -137,7 +137,7 @@ def _family_inventory(
         exact=at_most == 0,
         at_least=at_least,
         at_most=at_most,
-        entries=tuple(source.system.describe_metadata(*entry) for entry in entries),
+        entries=tuple(source.system.offsets.describe(*entry) for entry in entries),
     )
 
 
@@ -177,11 +177,11 @@ def _bounds(database: Database, family: str, tables: list[_Table]) -> tuple[int,
 
 
 def _positions(source: Source, partition: StorePartition, database: Database) -> Iterator[ChangelogPosition]:
-    where = next(map(str, source.system.side_files(partition)), "the store")
-    found = [(line, where) for line in source.system.positions(source.path, partition).lines]
+    where = next(map(str, source.system.offsets.side_files(partition)), "the store")
+    found = [(line, where) for line in source.system.offsets.read(source.path, partition).lines]
     for family in [name for name in source.format.metadata_families if name in database.families]:
-        lines = source.system.positions_among(_first_entries(database, family))
+        lines = source.system.offsets.among(_first_entries(database, family))
         found += [(line, f"column family {family!r}") for line in lines]
     for (topic, number, offset), where in found:
-        stated, position = None if offset < 0 else offset, source.system.next_record(offset)
+        stated, position = None if offset < 0 else offset, source.system.offsets.next_record(offset)
         yield ChangelogPosition(topic=topic, partition=number, offset=stated, position=position, where=where)

@@ -42,6 +42,7 @@ from pathlib import Path
 from migrate.errors import BrokerError, MigrationError, RefusedError
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
+from migrate.model.store_partition import StorePartition
 from migrate.queries.key_routing import HostInfo
 from migrate.queries.queryable_stores import QueryableStores
 from migrate.spec.changelog_way import application_of, new_names
@@ -274,6 +275,9 @@ def _check_can_be_asked(cluster: Cluster, name: str) -> None:
         )
 
 
+_STATE_THEM = "state the hosts and --partitions N, without --bootstrap and --hosts-from-group"
+
+
 @dataclass(frozen=True, slots=True)
 class Application:
     """An application by its directory on this host, its id, and the other names of its stores."""
@@ -298,26 +302,36 @@ class Application:
         """The changelogs of each store, by the names that it has or had. Raises RefusedError."""
         found: dict[str, tuple[str, ...]] = {}
         for name in stores.names:
-            system, task = self._task(stores, name)
-            found[name] = tuple(system.changelog_topic(self.id, task, each) for each in self._names(name))
+            system, known = self._partition(stores, name)
+            named = (known.model_copy(update={"store": each}) for each in self._names(name))
+            found[name] = tuple(system.changelog.topic(self.id, each) for each in named)
         return found
 
     def subtopologies(self, stores: QueryableStores) -> dict[str, int]:
         """The subtopology of each store, by its tasks' directories. Raises RefusedError where it has none here."""
-        tasks = {name: self._task(stores, name) for name in stores.names}
-        return {name: system.task_numbers(Path(task).name)[0] for name, (system, task) in tasks.items()}
+        found: dict[str, int] = {}
+        for name in stores.names:
+            system, known = self._partition(stores, name)
+            number = system.layout.subtopology(known)
+            if number is None:
+                raise RefusedError(
+                    f"task {known.task} has no number of a subtopology",
+                    hint="state the hosts, without --hosts-from-group",
+                )
+            found[name] = number
+        return found
 
     def _names(self, name: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys((name, self.aliases.get(name, name))))
 
-    def _task(self, stores: QueryableStores, name: str) -> tuple[System, str]:
-        """One of the store's tasks."""
+    def _partition(self, stores: QueryableStores, name: str) -> tuple[System, StorePartition]:
+        """One of the store's partitions."""
         format_ = stores.definition(name).stored
         system = get_system(format_.system)
         for each in () if is_rocksdb(self.path) else self._names(name):
             with suppress(RefusedError):
-                return system, system.find(self.path, [each], is_segmented=format_.is_segmented)[0].task
+                return system, system.layout.find(self.path, [each], is_segmented=format_.is_segmented)[0]
         raise RefusedError(
             f"{self.path} has no task directory with the store {name!r}, which tells what to ask the broker",
-            hint="state the hosts and --partitions N, without --bootstrap and --hosts-from-group",
+            hint=_STATE_THEM,
         )

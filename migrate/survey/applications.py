@@ -57,7 +57,7 @@ class StoreDatabase:
     @property
     def segment_start_ms(self) -> int | None:
         """The segment's start by its directory's name, in milliseconds since the epoch; None: no segment."""
-        return self.application.system.segment_start(self.store, self.directory.name) if self.is_segment else None
+        return self.application.system.segments.start(self.store, self.directory.name) if self.is_segment else None
 
     @property
     def partition_directory(self) -> Path:
@@ -79,7 +79,7 @@ def application_around(path: Path) -> Application | None:
 
 def databases_of(application: Application) -> Iterator[StoreDatabase]:
     """Every RocksDB directory of the application, ordered by task, store and segment."""
-    for each in application.system.store_directories(application.path):
+    for each in application.system.discovery.store_directories(application.path):
         yield StoreDatabase(application, each.task, each.store, each.path, each.is_segment)
 
 
@@ -108,7 +108,7 @@ def application_places(
     for application in applications:
         home, system = application.path, application.system
         if root != home and root.is_relative_to(home):
-            what = system.describe_part(root.relative_to(home))
+            what = system.discovery.describe_part(root.relative_to(home))
             yield _place(system, root, f"{system.title}: {what}, of the application {home.name} in {home.parent}")
         else:
             yield _place(system, home, _sentence(application, by_application.get(application, [])))

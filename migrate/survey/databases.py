@@ -118,7 +118,7 @@ def _family_report(
             facts["likeness"], facts["closed_first"] = sample_likeness(database, family, fitting)
         else:
             entries = _first(database, family, _MAX_ENTRIES)
-            facts["entries"] = tuple(system.describe_metadata(*entry) for entry in entries)
+            facts["entries"] = tuple(system.offsets.describe(*entry) for entry in entries)
         for batch in database.batches(family) if digest else ():
             read.update(batch)
     except CorruptionError as damage:

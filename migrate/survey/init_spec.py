@@ -152,7 +152,7 @@ def _check_outside(file: Path | None, located: Located) -> None:
 def _databases(located: Located, store: str | None) -> dict[Path, DatabaseReport]:
     """A report of every RocksDB directory of the store. Raises RefusedError for none, or an unreadable one."""
     system = located.application.system if located.application is not None and store is not None else STANDALONE
-    partitions: list[StorePartition] = system.find(
+    partitions: list[StorePartition] = system.layout.find(
         located.path, () if store is None else (store,), is_segmented=is_segmented(located, store)
     )
     directories = [path for partition in partitions for path in partition.directories(located.path).values()]

@@ -74,13 +74,13 @@ def inspect(path: str | Path, *, digest: bool = False) -> InspectReport:
         owners=_owners_of(holders),
         warnings=(
             *found.warnings,
-            *(warning for each in applications for warning in each.system.foreign_entries(each.path)),
+            *(warning for each in applications for warning in each.system.discovery.foreign_entries(each.path)),
         ),
     )
 
 
 def _holders(found: WalkResult, applications: Iterable[Application]) -> dict[Path, int]:
-    locks = [lock for each in applications for lock in each.system.lock_files(each.path, [])]
+    locks = [lock for each in applications for lock in each.system.layout.lock_files(each.path, [])]
     own = [lock for directory in found.databases for lock in (*locks_above(directory), directory / "LOCK")]
     try:
         return lock_holders(dict.fromkeys([*locks, *own]))

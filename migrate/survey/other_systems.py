@@ -62,7 +62,7 @@ def _backup(folder: Folder) -> PlaceReport | None:
 
 
 def _without_application(folder: Folder) -> PlaceReport | None:
-    system = next((each for each in SYSTEMS if each.holds_applications(folder)), None)
+    system = next((each for each in SYSTEMS if each.discovery.holds_applications(folder)), None)
     if system is None or any(application_at(folder.inside(name)) is not None for name in folder.folders):
         return None  # the walk reports the applications when it comes to them
     sentence = f"{system.title}: a state directory without an application"

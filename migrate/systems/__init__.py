@@ -2,13 +2,13 @@
 
 from migrate.systems.base import StoreDirectory, System
 from migrate.systems.registry import (
-    STANDALONE,
     SYSTEMS,
     get_system,
     known_format,
     owner_around,
     system_of_application,
 )
+from migrate.systems.standalone import STANDALONE
 
 __all__ = [
     "STANDALONE",

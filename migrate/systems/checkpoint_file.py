@@ -32,7 +32,7 @@ from pathlib import Path
 from migrate.errors import RefusedError
 from migrate.model.store_partition import Line, StorePartition
 from migrate.stores.regular_files import read_regular
-from migrate.systems.base import System
+from migrate.systems.base import ChangelogNames, System
 
 CHECKPOINT = ".checkpoint"
 OFFSET_UNKNOWN = -4
@@ -93,7 +93,11 @@ def stores_of_topics(topics: Sequence[str], changelogs: Mapping[str, str]) -> li
 
 
 def lines_of_store(
-    system: System, path: Path, partition: StorePartition, lines: Sequence[Line], application: str | None = None
+    names: ChangelogNames,
+    path: Path,
+    partition: StorePartition,
+    lines: Sequence[Line],
+    application: str | None = None,
 ) -> list[bool]:
     """Which lines of a task's `.checkpoint`, in the application's directory `path`, are this store's.
 
@@ -103,7 +107,7 @@ def lines_of_store(
         return []
     stores = _stores_in(path / partition.task) | {partition.store}
     named = application or path.name
-    changelogs = {store: system.changelog_topic(named, partition.task, store) for store in stores}
+    changelogs = {store: names.topic(named, partition.model_copy(update={"store": store})) for store in stores}
     owners = stores_of_topics([topic for topic, _, _ in lines], changelogs)
     return [owner == partition.store for owner in owners]
 
@@ -152,7 +156,7 @@ def translate_lines(lines: Iterable[Line], source: System, target: System) -> tu
 
     An unknown offset stays one, and one before the first record becomes one: the whole changelog is restored.
     """
-    shift = target.ahead - source.ahead
+    shift = target.offsets.ahead - source.offsets.ahead
     return tuple(
         (topic, number, offset + shift if min(offset, offset + shift) >= 0 else OFFSET_UNKNOWN)
         for topic, number, offset in lines

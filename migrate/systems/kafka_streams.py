@@ -31,16 +31,25 @@ from pathlib import Path
 from struct import Struct
 from struct import error as StructError
 
-from formats import Format
 from formats.kafka_streams.families import OFFSETS, SESSION_HEADERS_FAMILY
 from formats.kafka_streams.unsupported import EMIT_ON_CLOSE_SESSIONS, EMIT_ON_CLOSE_WINDOWS, UNSUPPORTED
 from formats.unsupported import UnsupportedKind
 from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
 from migrate.stores.regular_files import Folder, read_regular
 from migrate.stores.rocksdb.database import open_read_only
-from migrate.stores.rocksdb.options_file import read_options, rocksdb_version
+from migrate.stores.rocksdb.options_file import read_options
+from migrate.systems.base import System
 from migrate.systems.checkpoint_file import CHECKPOINT, OFFSET_UNKNOWN, format_checkpoint, read_position_file
-from migrate.systems.task_tree import KAFKA_STREAMS, STREAMIZ, TaskTreeSystem, has_global, has_tasks, locks_above
+from migrate.systems.task_tree import (
+    KAFKA_STREAMS_TREE,
+    STREAMIZ_TREE,
+    Checkpoints,
+    TreeDiscovery,
+    TreeNames,
+    TreeSegments,
+    has_global,
+    has_tasks,
+)
 
 _LEAST_SEGMENT_MS = 60_000
 _POSITION = Struct(">BI")
@@ -61,40 +70,36 @@ _VERSIONS = {
 """Versions of Kafka Streams, by the RocksDB that they contain."""
 
 
-class KafkaStreams(TaskTreeSystem):
-    """`[source] path` is the application's state directory."""
+class _KafkaNames(TreeNames):
+    def transactional_ids(self, path: Path, application: str, most: int) -> Iterator[str]:
+        """`<application.id>-<process id>-<thread>`: org.apache.kafka.streams.processor.internals.StreamsProducer."""
+        with suppress(FileNotFoundError, ValueError, LookupError, TypeError):
+            process = json.loads(read_regular(path / self.tree.process_file))["processId"]
+            yield from (f"{application}-{process}-{thread}" for thread in range(1, most + 1))
 
-    name = "kafka-streams"
-    title = "Kafka Streams"
-    unsupported = UNSUPPORTED
-    tree = KAFKA_STREAMS
-    path_hint = "let [source] path name the application's own directory, <state.dir>/<application.id>"
-    no_numbers = "global stores, and those of named topologies,"
+    def lines_within(self, directory: Path) -> Sequence[Line]:
+        """Those of the column family `offsets`."""
+        offsets = read_offsets(directory)
+        return () if offsets is None else offsets.lines
 
-    def recognises(self, folder: Folder) -> bool:
-        """Whether a folder holds its tasks, or only `global` and no sign of Streamiz."""
-        in_state_dir = folder.path.parent / STREAMIZ.process_file
-        is_alone = has_global(folder) and not (in_state_dir.is_file() or has_tasks(STREAMIZ, folder))
-        return super().recognises(folder) or is_alone
 
-    def segment_size(self, retention_ms: int, segment_ms: int | None) -> int:
+class _KafkaSegments(TreeSegments):
+    def size(self, retention_ms: int, segment_ms: int | None) -> int:
         """The configured time, or half the retention, at least a minute: org.apache.kafka.streams.state.Stores."""
         return segment_ms or max(retention_ms // 2, _LEAST_SEGMENT_MS)
 
-    def positions_within(self, directories: Iterable[Path]) -> ChangelogOffsets:
-        """The changelog offsets in column families `offsets`: of each topic partition, the newest directory's."""
+
+class _KafkaCheckpoints(Checkpoints):
+    """`.checkpoint` of the task and, since 4.3, the column family `offsets`."""
+
+    def within(self, application: str, partition: StorePartition, directories: Iterable[Path]) -> ChangelogOffsets:
+        """The column families' lines: of each topic partition, the newest directory's."""
         found = [offsets for directory in directories if (offsets := read_offsets(directory)) is not None]
         lines: dict[tuple[str, int], Line] = {}
         for topic, number, offset in (line for offsets in found for line in offsets.lines):
             lines.setdefault((topic, number), (topic, number, offset))
         positions = (offsets.position for offsets in found if offsets.position is not None)
         return ChangelogOffsets(lines=tuple(lines.values()), own_file=next(positions, None))
-
-    def lock_files(self, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:
-        """The application's `.lock`, those of the tasks (before 3.0), and LOCK in each RocksDB directory."""
-        databases = [folder / "LOCK" for partition in partitions for folder in partition.directories(path).values()]
-        tasks = dict.fromkeys(path / partition.task / ".lock" for partition in partitions)
-        return [*locks_above(path), *tasks, *databases]
 
     def warnings(self, path: Path, partitions: Sequence[StorePartition]) -> list[str]:
         """Missing checkpoints, unknown changelog offsets, and stores that were not closed cleanly."""
@@ -112,23 +117,17 @@ class KafkaStreams(TaskTreeSystem):
             return None
         return f"{Path(partitions[0].task).name} has no {CHECKPOINT}: {_NOT_STATED}"
 
-    def transactional_ids(self, path: Path, application: str, most: int) -> Iterator[str]:
-        """`<application.id>-<process id>-<thread>`: org.apache.kafka.streams.processor.internals.StreamsProducer."""
-        with suppress(FileNotFoundError, ValueError, LookupError, TypeError):
-            process = json.loads(read_regular(path / KAFKA_STREAMS.process_file))["processId"]
-            yield from (f"{application}-{process}-{thread}" for thread in range(1, most + 1))
-
     def side_files(self, partition: StorePartition) -> tuple[Path, ...]:
         """The task's `.checkpoint`, which its stores share, and the `.position` of this store."""
         return Path(partition.task, CHECKPOINT), Path(partition.task, f"{partition.store}.position")
 
-    def positions(self, path: Path, partition: StorePartition) -> ChangelogOffsets:
+    def read(self, path: Path, partition: StorePartition) -> ChangelogOffsets:
         """This store's lines in `.checkpoint`, and its `.position` as it is."""
         own = path / self.side_files(partition)[1]
         text = read_position_file(own) if own.exists() else None
-        return super().positions(path, partition).model_copy(update={"own_file": text})
+        return super().read(path, partition).model_copy(update={"own_file": text})
 
-    def with_positions(
+    def write(
         self, path: Path, partition: StorePartition, positions: ChangelogOffsets, *, application: str | None = None
     ) -> dict[Path, str | None]:
         """The files with this store's new lines; a `.checkpoint` without lines is removed, as Kafka Streams does."""
@@ -136,13 +135,13 @@ class KafkaStreams(TaskTreeSystem):
         merged = self.merged_lines(path, partition, positions, application)
         return {shared: format_checkpoint(merged) if merged else None, own: positions.own_file}
 
-    def position_problem(self, path: Path, partition: StorePartition) -> str | None:
+    def problem(self, path: Path, partition: StorePartition) -> str | None:
         """A reason, unless each store has its offset in `.checkpoint` or (since 4.3) inside, as after a clean stop."""
         directories = list(partition.directories(path).values())
         offsets = [found for directory in directories if (found := read_offsets(directory)) is not None]
         if any(each.is_open for each in offsets):
             return "it was not closed cleanly: its `status` says open"
-        lines = self.positions(path, partition).lines
+        lines = self.read(path, partition).lines
         if not lines and any(each.has_offset for each in offsets):
             return None
         if not lines:
@@ -151,47 +150,36 @@ class KafkaStreams(TaskTreeSystem):
             return f"its line in {Path(partition.task, CHECKPOINT)} says that its position is unknown"
         return None
 
-    def likely_unsupported(
-        self, store: str, families: Iterable[str] = (), *, keys_begin_with_time: bool = False
-    ) -> UnsupportedKind | None:
-        """The kind of a store that probably cannot be converted: by its name, or by keys that begin with a time.
+    def describe(self, key: bytes, value: bytes) -> str:
+        """An entry of the column family `offsets`, as text for people."""
+        if key == _STATUS_KEY:
+            return "status: open (not closed cleanly)" if value == _STATUS_OPEN else "status: closed"
+        if key == _POSITION_KEY:
+            return f"position: {len(value)} bytes"
+        line = _line(key, value)
+        return f"unknown entry 0x{key.hex()}" if line is None else f"{line[0]}-{line[1]}: offset {line[2]}"
 
-        Such keys are of windows or sessions that emit on close; the files do not show which of the two.
-        """
-        kind = super().likely_unsupported(store)
-        if kind is None and keys_begin_with_time:
-            kind = EMIT_ON_CLOSE_SESSIONS if SESSION_HEADERS_FAMILY in families else EMIT_ON_CLOSE_WINDOWS
-        return kind
+    def among(self, entries: Iterable[tuple[bytes, bytes]]) -> tuple[Line, ...]:
+        """The changelog offsets among entries of the column family `offsets`."""
+        return tuple(line for key, value in entries if (line := _line(key, value)) is not None)
 
-    def format_warnings(self, source: Format, target: Format) -> list[str]:
-        """Warnings about what versioned stores need."""
-        if target.kind != "versioned":
-            return []
-        reads = (
-            "Kafka Streams 3.9 to 4.3 finds former values only in segments of time that were written to since its "
-            "start: they are in the new store, and reads as of a former time find them once something is written there"
-        )
-        topic = (
-            "the changelog topic of a versioned store needs min.compaction.lag.ms of its history retention: set it "
-            "before the application starts"
-        )
-        return [reads] if source.kind == "versioned" else [reads, topic]
+
+class _KafkaDiscovery(TreeDiscovery):
+    def recognises(self, folder: Folder) -> bool:
+        """Whether a folder holds its tasks, or only `global` and no sign of Streamiz."""
+        in_state_dir = folder.path.parent / STREAMIZ_TREE.process_file
+        is_alone = has_global(folder) and not (in_state_dir.is_file() or has_tasks(STREAMIZ_TREE, folder))
+        return super().recognises(folder) or is_alone
 
     def owner_version(self, directory: Path) -> str | None:
         """The version, by the column family that 4.3 added or by the RocksDB that each version contains."""
         if OFFSETS in read_options(directory):
             return f"Kafka Streams 4.3 or newer: it has the column family {OFFSETS!r}"
-        version = rocksdb_version(directory)
-        known = None if version is None else _VERSIONS.get(version.rpartition(".")[0])
-        return None if known is None else f"Kafka Streams {known}: that carries RocksDB {version}"
+        return super().owner_version(directory)
 
-    def describe_metadata(self, key: bytes, value: bytes) -> str:
-        """An entry of the column family `offsets`, as text for people."""
-        return _described(key, value)
-
-    def positions_among(self, entries: Iterable[tuple[bytes, bytes]]) -> tuple[Line, ...]:
-        """The changelog offsets among entries of the column family `offsets`."""
-        return _offset_lines(entries)
+    def kind_of_timed_keys(self, families: Iterable[str]) -> UnsupportedKind:
+        """Windows or sessions that emit on close; the files do not show which of the two."""
+        return EMIT_ON_CLOSE_SESSIONS if SESSION_HEADERS_FAMILY in families else EMIT_ON_CLOSE_WINDOWS
 
 
 def _is_empty(directory: Path) -> bool:
@@ -222,26 +210,11 @@ def read_offsets(directory: Path) -> Offsets | None:
         entries = {key: value for batch in batches for key, value in zip(batch.keys, batch.values, strict=True)}
     position = entries.get(_POSITION_KEY)
     return Offsets(
-        lines=_offset_lines(entries.items()),
+        lines=KAFKA_STREAMS.offsets.among(entries.items()),
         has_offset=bool(entries.keys() - {_STATUS_KEY, _POSITION_KEY}),
         is_open=entries.get(_STATUS_KEY) == _STATUS_OPEN,
         position=None if position is None else position_file(position),
     )
-
-
-def _described(key: bytes, value: bytes) -> str:
-    """One entry, as text for people."""
-    if key == _STATUS_KEY:
-        return "status: open (not closed cleanly)" if value == _STATUS_OPEN else "status: closed"
-    if key == _POSITION_KEY:
-        return f"position: {len(value)} bytes"
-    line = _line(key, value)
-    return f"unknown entry 0x{key.hex()}" if line is None else f"{line[0]}-{line[1]}: offset {line[2]}"
-
-
-def _offset_lines(entries: Iterable[tuple[bytes, bytes]]) -> tuple[Line, ...]:
-    """The changelog offsets among entries."""
-    return tuple(line for key, value in entries if (line := _line(key, value)) is not None)
 
 
 def position_file(value: bytes) -> str | None:
@@ -284,3 +257,16 @@ def _line(key: bytes, value: bytes) -> Line | None:
     if not hyphen or not number.isdecimal() or len(value) != 8:
         return None
     return topic, int(number), int.from_bytes(value, "big", signed=True)
+
+
+_NAMES = _KafkaNames(KAFKA_STREAMS_TREE)
+KAFKA_STREAMS = System(
+    name="kafka-streams",
+    title="Kafka Streams",
+    layout=KAFKA_STREAMS_TREE,
+    offsets=_KafkaCheckpoints(_NAMES),
+    changelog=_NAMES,
+    segments=_KafkaSegments(KAFKA_STREAMS_TREE),
+    discovery=_KafkaDiscovery(KAFKA_STREAMS_TREE, _VERSIONS),
+    unsupported=UNSUPPORTED,
+)

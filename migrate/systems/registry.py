@@ -9,13 +9,11 @@ from formats import Format, UnknownFormatError, get_format
 from migrate.errors import SpecError
 from migrate.stores.regular_files import Folder
 from migrate.systems.base import System
-from migrate.systems.kafka_streams import KafkaStreams
-from migrate.systems.standalone import StandaloneRocksDB
-from migrate.systems.streamiz import Streamiz
+from migrate.systems.kafka_streams import KAFKA_STREAMS
+from migrate.systems.standalone import STANDALONE
+from migrate.systems.streamiz import STREAMIZ
 
-STANDALONE: System = StandaloneRocksDB()
-"""Where no stores are named, `path` is one RocksDB directory, whatever its format."""
-SYSTEMS: list[System] = [KafkaStreams(), Streamiz(), STANDALONE]
+SYSTEMS = [KAFKA_STREAMS, STREAMIZ, STANDALONE]
 
 
 def known_format(format_id: str, around: Path | None = None) -> Format:
@@ -35,7 +33,7 @@ def get_system(name: str) -> System:
 
 def system_of_application(folder: Folder) -> System | None:
     """The system of an application's directory; None: no name in it is known."""
-    return next((system for system in SYSTEMS if system.recognises(folder)), None)
+    return next((system for system in SYSTEMS if system.discovery.recognises(folder)), None)
 
 
 def owner_around(path: Path) -> tuple[Path, System] | None:
@@ -43,6 +41,6 @@ def owner_around(path: Path) -> tuple[Path, System] | None:
     for folder in (path, *path.parents[:5]):
         with suppress(OSError):
             system = system_of_application(Folder(folder))
-            if system is not None and system.is_part(path.relative_to(folder)):
+            if system is not None and system.discovery.is_part(path.relative_to(folder)):
                 return folder, system
     return None

@@ -10,17 +10,14 @@ from migrate.errors import RefusedError, SpecError
 from migrate.model.store_partition import StorePartition
 from migrate.stores.regular_files import walk
 from migrate.stores.rocksdb.layout import is_rocksdb
-from migrate.systems.base import System
+from migrate.systems.base import StoredOffsets, StoreLayout, System
 from migrate.systems.task_tree import locks_above, task_of
 
 
-class StandaloneRocksDB(System):
+class _OneDirectory(StoreLayout):
     """`[source] path` is the RocksDB directory itself."""
 
-    name = "rocksdb"
-    title = "RocksDB"
-
-    def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool = False) -> list[StorePartition]:
+    def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool) -> list[StorePartition]:
         """The one store partition that the directory is."""
         if stores:
             raise SpecError(
@@ -43,9 +40,15 @@ class StandaloneRocksDB(System):
         others = around[0].store_locks(around[1].parent) if around is not None and around[0].lock is None else []
         return list(dict.fromkeys((*locks_above(path), path / "LOCK", *others)))
 
-    def position_problem(self, path: Path, partition: StorePartition) -> str | None:
+
+class _NoChangelog(StoredOffsets):
+    def problem(self, path: Path, partition: StorePartition) -> str | None:
         """A directory without an application has no changelog."""
         return "a RocksDB directory alone has no changelog that would replay what came since"
+
+
+STANDALONE = System(name="rocksdb", title="RocksDB", layout=_OneDirectory(), offsets=_NoChangelog())
+"""Where no stores are named, `path` is one RocksDB directory, whatever its format."""
 
 
 def _where_it_may_be(path: Path) -> str:

@@ -23,8 +23,9 @@ from formats.format import in_order
 from migrate.model.store_partition import ChangelogOffsets, StorePartition
 from migrate.stores.regular_files import Folder
 from migrate.stores.rocksdb.options_file import rocksdb_version
+from migrate.systems.base import System
 from migrate.systems.checkpoint_file import CHECKPOINT, OFFSET_UNKNOWN, format_checkpoint
-from migrate.systems.task_tree import STREAMIZ, TaskTreeSystem, has_global
+from migrate.systems.task_tree import STREAMIZ_TREE, Checkpoints, TreeDiscovery, TreeNames, TreeSegments, has_global
 
 RECOVERY = ".checkpoint.rec"
 DEFAULT_SEGMENT_MS = 3_600_000
@@ -32,40 +33,22 @@ _VERSIONS = {"6.26": "1.2", "7.2": "1.3", "7.7": "1.4, 1.5 or 1.6", "9.4": "1.7"
 """Versions of Streamiz, by the RocksDB that they contain."""
 
 
-class Streamiz(TaskTreeSystem):
-    """`[source] path` is the application's state directory."""
-
-    name = "streamiz"
-    title = "Streamiz"
-    ahead = 1
-    counts_stops = True
-    tree = STREAMIZ
-    path_hint = "let [source] path name the application's own directory, <StateDir>/<ApplicationId>"
-    no_numbers = "global stores"
-    checkpoints = (CHECKPOINT, RECOVERY)
-
-    def recognises(self, folder: Folder) -> bool:
-        """Whether a folder holds its tasks, or only `global` in a StateDir."""
-        is_alone = has_global(folder) and (folder.path.parent / STREAMIZ.process_file).is_file()
-        return super().recognises(folder) or is_alone
-
-    def holds_applications(self, folder: Folder) -> bool:
-        """Whether a folder is a StateDir, which has a file beside the applications."""
-        return STREAMIZ.process_file in folder.files
-
-    def segment_size(self, retention_ms: int, segment_ms: int | None) -> int:
+class _StreamizSegments(TreeSegments):
+    def size(self, retention_ms: int, segment_ms: int | None) -> int:
         """The configured time, or an hour; it does not depend on the retention."""
         return DEFAULT_SEGMENT_MS if segment_ms is None else segment_ms
 
     def oldest_kept(self, newest_ms: int, retention_ms: int, segment_ms: int | None) -> int:
         """The start of a segment: reads return what a segment still holds, and whole segments expire."""
-        size = self.segment_size(retention_ms, segment_ms)
+        size = self.size(retention_ms, segment_ms)
         return (newest_ms - retention_ms) // size * size
 
-    def lock_files(self, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:
-        """LOCK in each RocksDB directory of the application, which locks at least those of its tasks."""
-        own = [folder for partition in partitions for folder in partition.directories(path).values()]
-        return list(dict.fromkeys((*(folder / "LOCK" for folder in own), *STREAMIZ.store_locks(path))))
+
+class _StreamizCheckpoints(Checkpoints):
+    """`.checkpoint` of the task."""
+
+    ahead = 1
+    counts_stops = True
 
     def missing_checkpoint(self, path: Path, partitions: Sequence[StorePartition]) -> str | None:
         """A warning: nothing else states where to continue reading a changelog."""
@@ -75,16 +58,16 @@ class Streamiz(TaskTreeSystem):
         """The task's `.checkpoint` and its recovery copy, which the task's stores share."""
         return Path(partition.task, CHECKPOINT), Path(partition.task, RECOVERY)
 
-    def with_positions(
+    def write(
         self, path: Path, partition: StorePartition, positions: ChangelogOffsets, *, application: str | None = None
     ) -> dict[Path, str | None]:
         """The files with this store's new lines; the recovery copy has the old store's, and is removed."""
         shared, recovery = self.side_files(partition)
         merged = self.merged_lines(path, partition, positions, application)
-        is_kept = merged or self.checkpoint_lines(path / partition.task) is not None
+        is_kept = merged or self.tree.checkpoint_lines(path / partition.task) is not None
         return {shared: format_checkpoint(merged) if is_kept else None, recovery: None}
 
-    def position_problem(self, path: Path, partition: StorePartition) -> str | None:
+    def problem(self, path: Path, partition: StorePartition) -> str | None:
         """A reason where 1.7 or newer may have written it, which moves the offset on at each stop without a write."""
         versions = [rocksdb_version(directory) for directory in partition.directories(path).values()]
         if any(version is None or in_order(version) >= (9,) for version in versions):
@@ -92,15 +75,32 @@ class Streamiz(TaskTreeSystem):
                 f"Streamiz 1.7 and newer may write a position into {Path(partition.task, CHECKPOINT)} that is past the "
                 "last record of the changelog, and would leave out what came after the snapshot"
             )
-        lines = self.positions(path, partition).lines
+        lines = self.read(path, partition).lines
         if not lines:
             return f"{Path(partition.task, CHECKPOINT)} has no line for it"
         if any(offset == OFFSET_UNKNOWN for _, _, offset in lines):
             return f"its line in {Path(partition.task, CHECKPOINT)} says that its position is unknown"
         return None
 
-    def owner_version(self, directory: Path) -> str | None:
-        """The version, by the RocksDB that each version contains."""
-        version = rocksdb_version(directory)
-        known = None if version is None else _VERSIONS.get(version.rpartition(".")[0])
-        return None if known is None else f"Streamiz {known}: that carries RocksDB {version}"
+
+class _StreamizDiscovery(TreeDiscovery):
+    def recognises(self, folder: Folder) -> bool:
+        """Whether a folder holds its tasks, or only `global` in a StateDir."""
+        is_alone = has_global(folder) and (folder.path.parent / STREAMIZ_TREE.process_file).is_file()
+        return super().recognises(folder) or is_alone
+
+    def holds_applications(self, folder: Folder) -> bool:
+        """Whether a folder is a StateDir, which has a file beside the applications."""
+        return STREAMIZ_TREE.process_file in folder.files
+
+
+_NAMES = TreeNames(STREAMIZ_TREE)
+STREAMIZ = System(
+    name="streamiz",
+    title="Streamiz",
+    layout=STREAMIZ_TREE,
+    offsets=_StreamizCheckpoints(_NAMES),
+    changelog=_NAMES,
+    segments=_StreamizSegments(STREAMIZ_TREE),
+    discovery=_StreamizDiscovery(STREAMIZ_TREE, _VERSIONS),
+)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,9 +20,11 @@ from pathlib import Path
 
 from migrate.errors import RefusedError, did_you_mean
 from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
+from migrate.stores.files import touch
 from migrate.stores.regular_files import Folder
 from migrate.stores.rocksdb.layout import is_rocksdb, unreadable
-from migrate.systems.base import StoreDirectory, System
+from migrate.stores.rocksdb.options_file import rocksdb_version
+from migrate.systems.base import ChangelogNames, Discovery, SegmentNames, StoreDirectory, StoredOffsets, StoreLayout
 from migrate.systems.checkpoint_file import (
     CHECKPOINT,
     OFFSET_UNKNOWN,
@@ -36,19 +38,34 @@ GLOBAL = "global"
 KEY_VALUE_STORES = "rocksdb"
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _MINUTE = re.compile(r"[0-9]{12}")
+_IN_MEMORY = (
+    ". A store in memory is in its changelog alone, which cannot be migrated yet: let the old application declare "
+    "a persistent store of the same name, start it once, so that it is restored to disk, stop it, and migrate that"
+)
+_KINDS = {False: "key-value", True: "windowed or session"}
+_TOPOLOGY = re.compile(r"__.+__")
+_READ_ONCE = re.compile(r"(?:.+-repartition|(?:.*-)?subscription-(?:registration|response)(?:-\d+)?-topic)", re.I)
+"""By the names that org.apache.kafka.streams.kstream.internals.KTableImpl gives."""
 
 
 @dataclass(frozen=True)
-class TaskTree:
-    """The names in one system's layout."""
+class TaskTree(StoreLayout):
+    """One system's layout. `[source] path` is the application's directory, with a directory for each task in it."""
 
     system: str
     """The system's name, with which the ids of its formats begin."""
+    title: str
     separator: str
     """Between the numbers of a task."""
     segment_marks: str
     """The characters that may stand between a store's name and the start of a segment in the segment's name."""
     process_file: str
+    path_hint: str
+    """A hint that states what [source] path should name."""
+    no_numbers: str
+    """The tasks without numbers, whose stores cannot move to another system, as text."""
+    checkpoints: tuple[str, ...] = (CHECKPOINT,)
+    """The files of a task with its changelog offsets; the first that exists counts."""
     lock: str | None = None
     """A file in the application's directory (before Kafka Streams 3.0: in each task's), locked while it runs.
 
@@ -104,55 +121,7 @@ class TaskTree:
         databases = sorted(database for folder in folders for database in folder.iterdir() if is_rocksdb(database))
         return [database / "LOCK" for database in databases]
 
-
-KAFKA_STREAMS = TaskTree(
-    system="kafka-streams",
-    separator="_",
-    segment_marks=".:-",
-    process_file="kafka-streams-process-metadata",
-    lock=".lock",
-    has_topologies=True,
-    lists_files=True,
-)
-STREAMIZ = TaskTree(system="streamiz", separator="-", segment_marks=".", process_file="streamiz-process-metadata")
-TASK_TREES = (KAFKA_STREAMS, STREAMIZ)
-
-
-def task_of(path: Path) -> tuple[TaskTree, Path] | None:
-    """The task directory that a path names, or in which it names a store or a segment, and its layout."""
-    above = [(tree, folder) for folder in (path, *path.parents[:2]) for tree in TASK_TREES]
-    return next(((tree, folder) for tree, folder in above if folder.name == GLOBAL or tree.numbers(folder.name)), None)
-
-
-def locks_above(path: Path) -> list[Path]:
-    """The lock files of applications that guard a directory: in it and up to two levels above it, or above its task.
-
-    Where `path` is a named topology, or in one, its application's lock is above the topology.
-    """
-    _, guarded = task_of(path) or (KAFKA_STREAMS, path)
-    return [folder / tree.lock for folder in (guarded, *guarded.parents[:2]) for tree in TASK_TREES if tree.lock]
-
-
-_IN_MEMORY = (
-    ". A store in memory is in its changelog alone, which cannot be migrated yet: let the old application declare "
-    "a persistent store of the same name, start it once, so that it is restored to disk, stop it, and migrate that"
-)
-_KINDS = {False: "key-value", True: "windowed or session"}
-_TOPOLOGY = re.compile(r"__.+__")
-
-
-class TaskTreeSystem(System):
-    """`[source] path` is the application's directory, with a directory for each task in it."""
-
-    tree: TaskTree
-    path_hint: str
-    """A hint that states what [source] path should name."""
-    no_numbers: str
-    """The tasks without numbers, whose stores cannot move to another system, as text."""
-    checkpoints: tuple[str, ...] = (CHECKPOINT,)
-    """The files of a task with its changelog offsets; the first that exists counts."""
-
-    def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool = False) -> list[StorePartition]:
+    def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool) -> list[StorePartition]:
         """The store partitions of these stores, ordered by store and task.
 
         RocksDB directories of a windowed store are its segments, and whatever its application would take for one.
@@ -161,7 +130,7 @@ class TaskTreeSystem(System):
             what = "is not a directory" if path.exists() else "does not exist"
             raise RefusedError(f"{path} {what}", hint=self.path_hint)
         try:
-            tasks = [str(task.relative_to(path)) for task in self.tree.task_directories(path)]
+            tasks = [str(task.relative_to(path)) for task in self.task_directories(path)]
             found = [
                 self._partition(path, task, store, is_segmented=is_segmented)
                 for store in stores
@@ -180,7 +149,7 @@ class TaskTreeSystem(System):
         partition = StorePartition(id=f"{task}/{store}", store=store, task=task, path=place)
         if not is_segmented:
             return partition
-        entries = (entry for entry in (path / place).iterdir() if self.tree.lists_files or entry.is_dir())
+        entries = (entry for entry in (path / place).iterdir() if self.lists_files or entry.is_dir())
         return partition.model_copy(update={"databases": tuple(sorted(entry.name for entry in entries))})
 
     def _no_tasks(self, path: Path) -> RefusedError:
@@ -193,10 +162,10 @@ class TaskTreeSystem(System):
         other = next((tree for tree in TASK_TREES if has_tasks(tree, Folder(path))), None)
         if other is not None:
             return RefusedError(
-                f"{path} is a state directory of {other.system}, and not of {self.name}",
+                f"{path} is a state directory of {other.system}, and not of {self.system}",
                 hint=f"name one of its formats as [source] format, {other.system}.*; `stateferry inspect` shows which",
             )
-        if self.tree.task.fullmatch(path.name):
+        if self.task.fullmatch(path.name):
             return RefusedError(f"{path} is a task directory, which holds the stores of one task only", hint=hint)
         names = ", ".join(sorted(entry.name for entry in path.iterdir())[:8])
         there = f"there are: {names}" if names else "it is empty"
@@ -204,7 +173,7 @@ class TaskTreeSystem(System):
 
     def _holds_tasks(self, folder: Path) -> bool:
         try:
-            return folder.is_dir() and any(self.tree.task.fullmatch(entry.name) for entry in folder.iterdir())
+            return folder.is_dir() and any(self.task.fullmatch(entry.name) for entry in folder.iterdir())
         except PermissionError:
             return False
 
@@ -220,13 +189,38 @@ class TaskTreeSystem(System):
         hint = f"{near} {there}" if near else f"{there}{_IN_MEMORY}"
         return RefusedError(f"no {_KINDS[is_segmented]} store {store!r} in {path}", hint=hint)
 
+    def lock_files(self, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:
+        """Those above the tasks, of the tasks (before Kafka Streams 3.0), and LOCK in each RocksDB directory.
+
+        Where RocksDB's alone tell, they are of all the stores: a running application locks at least those of its tasks.
+        """
+        own = [folder / "LOCK" for partition in partitions for folder in partition.directories(path).values()]
+        if self.lock is None:
+            return list(dict.fromkeys((*own, *self.store_locks(path))))
+        tasks = dict.fromkeys(path / partition.task / self.lock for partition in partitions)
+        return [*locks_above(path), *tasks, *own]
+
+    def number(self, partition: StorePartition) -> int | None:
+        """The second number of the task's name, also in a named topology."""
+        numbers = self.numbers(Path(partition.task).name)
+        return None if numbers is None else numbers[1]
+
+    def subtopology(self, partition: StorePartition) -> int | None:
+        """The first number of the task's name, also in a named topology."""
+        numbers = self.numbers(Path(partition.task).name)
+        return None if numbers is None else numbers[0]
+
+    def sibling(self, partition: StorePartition, number: int) -> str:
+        """The task with the same first number."""
+        return self.task_name((self.task_numbers(partition.task)[0], number))
+
     def place(self, task: str, store: str, *, is_segmented: bool) -> Path:
         """`<task>/rocksdb/<store>`, or `<task>/<store>` where it has segments."""
         return Path(task, store) if is_segmented else Path(task, KEY_VALUE_STORES, store)
 
     def task_numbers(self, task: str) -> tuple[int, int]:
         """(subtopology, partition) of a task by its name. Raises RefusedError where it has none."""
-        numbers = self.tree.numbers(task)
+        numbers = self.numbers(task)
         if numbers is None:
             raise RefusedError(
                 f"task {task} has no name of two numbers, as every task of the other system has",
@@ -236,24 +230,104 @@ class TaskTreeSystem(System):
 
     def task_name(self, numbers: tuple[int, int]) -> str:
         """The name of a task's directory."""
-        return self.tree.separator.join(map(str, numbers))
+        return self.separator.join(map(str, numbers))
 
-    def segment_start(self, store: str, name: str) -> int | None:
-        """The start of a segment, by its current name or a former one, in ms since the epoch."""
-        return self.tree.segment_start(store, name)
+    def complete(self, application: Path, partitions: Sequence[StorePartition]) -> list[Path]:
+        """Touch the tasks: as carried over they have the old times, by which their owner may find them out of use."""
+        tasks = list(self.task_directories(application))
+        touch(tasks)
+        return tasks
 
     def checkpoint_lines(self, task: Path) -> list[Line] | None:
         """The lines of a task's checkpoint file; None: there is no such file."""
         file = next((task / name for name in self.checkpoints if (task / name).exists()), None)
         return None if file is None else read_checkpoint(file, owner=self.title)
 
+    def store_directories(self, path: Path) -> Iterator[StoreDirectory]:
+        """Every RocksDB directory of an application, ordered by task, store and segment."""
+        for task in self.task_directories(path):
+            name = str(task.relative_to(path))
+            for folder in Folder(task).folders:
+                if folder == KEY_VALUE_STORES:
+                    stores = Folder(task / folder).folders
+                    yield from (StoreDirectory(name, store, task / folder / store) for store in stores)
+                else:
+                    segments = self.segments(task / folder)
+                    yield from (StoreDirectory(name, folder, each, is_segment=True) for each in segments)
+
+
+KAFKA_STREAMS_TREE = TaskTree(
+    system="kafka-streams",
+    title="Kafka Streams",
+    separator="_",
+    segment_marks=".:-",
+    process_file="kafka-streams-process-metadata",
+    path_hint="let [source] path name the application's own directory, <state.dir>/<application.id>",
+    no_numbers="global stores, and those of named topologies,",
+    lock=".lock",
+    has_topologies=True,
+    lists_files=True,
+)
+STREAMIZ_TREE = TaskTree(
+    system="streamiz",
+    title="Streamiz",
+    separator="-",
+    segment_marks=".",
+    process_file="streamiz-process-metadata",
+    path_hint="let [source] path name the application's own directory, <StateDir>/<ApplicationId>",
+    no_numbers="global stores",
+    checkpoints=(CHECKPOINT, ".checkpoint.rec"),
+)
+TASK_TREES = (KAFKA_STREAMS_TREE, STREAMIZ_TREE)
+
+
+def task_of(path: Path) -> tuple[TaskTree, Path] | None:
+    """The task directory that a path names, or in which it names a store or a segment, and its layout."""
+    above = [(tree, folder) for folder in (path, *path.parents[:2]) for tree in TASK_TREES]
+    return next(((tree, folder) for tree, folder in above if folder.name == GLOBAL or tree.numbers(folder.name)), None)
+
+
+def locks_above(path: Path) -> list[Path]:
+    """The lock files of applications that guard a directory: in it and up to two levels above it, or above its task.
+
+    Where `path` is a named topology, or in one, its application's lock is above the topology.
+    """
+    _, guarded = task_of(path) or (KAFKA_STREAMS_TREE, path)
+    return [folder / tree.lock for folder in (guarded, *guarded.parents[:2]) for tree in TASK_TREES if tree.lock]
+
+
+@dataclass(frozen=True)
+class TreeNames(ChangelogNames):
+    """The changelogs of one system's stores."""
+
+    tree: TaskTree
+
+    def topic(self, application: str, partition: StorePartition) -> str:
+        """`<application>-<store>-changelog`; in a named topology, its name is behind the application's."""
+        topology = Path(partition.task).parent.name.strip("_")
+        return super().topic(f"{application}-{topology}" if topology else application, partition)
+
+    def refusal(self, partition: StorePartition) -> str:
+        """Such tasks have no numbers by which they could be told apart in every directory."""
+        is_numbered = self.tree.numbers(partition.task) is not None
+        return "" if is_numbered else "is of a global store or a named topology, whose changelog cannot be migrated yet"
+
+    def repartition(self, topic: str, store: str) -> str | None:
+        """The topic of a grouping without a name of its own."""
+        is_named = topic.endswith(f"-{store}-changelog")
+        return f"{topic.removesuffix('-changelog')}-repartition" if is_named else None
+
+    def is_read_once(self, application: str, topic: str) -> bool:
+        """A repartition topic, or one of a join by a foreign key."""
+        return topic.startswith(f"{application}-") and _READ_ONCE.fullmatch(topic, len(application) + 1) is not None
+
     def application_ids(self, path: Path) -> dict[str, set[str]] | None:
         """By the checkpoint files or, where those name no changelog, by the first store that states offsets itself."""
         if _TOPOLOGY.fullmatch(path.name):
             return None
         tasks = [task for task in self.tree.task_directories(path) if task.name != GLOBAL]
-        found = self._ids(path, ((task, self.checkpoint_lines(task) or ()) for task in tasks))
-        within = ((path / each.task, self.positions_within([each.path]).lines) for each in self.store_directories(path))
+        found = self._ids(path, ((task, self.tree.checkpoint_lines(task) or ()) for task in tasks))
+        within = ((path / each.task, self.lines_within(each.path)) for each in self.tree.store_directories(path))
         return found or next((ids for each in within if (ids := self._ids(path, [each]))), {})
 
     def _ids(self, path: Path, lines: Iterable[tuple[Path, Iterable[Line]]]) -> dict[str, set[str]]:
@@ -266,33 +340,60 @@ class TaskTreeSystem(System):
                     found.setdefault(path.name, set()).add(topic)
         return found
 
+    def lines_within(self, directory: Path) -> Sequence[Line]:
+        """The changelog offsets that a RocksDB directory holds itself."""
+        return ()
+
+
+@dataclass(frozen=True)
+class TreeSegments(SegmentNames):
+    """The segments of one system's windowed stores."""
+
+    tree: TaskTree
+
+    def start(self, store: str, name: str) -> int | None:
+        """The start of a segment, by its current name or a former one, in ms since the epoch."""
+        return self.tree.segment_start(store, name)
+
+
+@dataclass(frozen=True)
+class Checkpoints(StoredOffsets):
+    """The offsets in a file of each task."""
+
+    names: TreeNames
+
+    @property
+    def tree(self) -> TaskTree:
+        """The layout that the file is a part of."""
+        return self.names.tree
+
     def merged_lines(
         self, path: Path, partition: StorePartition, positions: ChangelogOffsets, application: str | None
     ) -> list[Line]:
         """The lines of a task's checkpoint file with new `positions` of one store partition."""
-        lines = self.checkpoint_lines(path / partition.task) or []
-        return replace_lines(lines, positions.lines, lines_of_store(self, path, partition, lines, application))
+        lines = self.tree.checkpoint_lines(path / partition.task) or []
+        return replace_lines(lines, positions.lines, lines_of_store(self.names, path, partition, lines, application))
 
-    def positions(self, path: Path, partition: StorePartition) -> ChangelogOffsets:
+    def read(self, path: Path, partition: StorePartition) -> ChangelogOffsets:
         """This store's lines in the task's checkpoint file."""
-        lines = self.checkpoint_lines(path / partition.task) or []
-        own = lines_of_store(self, path, partition, lines)
+        lines = self.tree.checkpoint_lines(path / partition.task) or []
+        own = lines_of_store(self.names, path, partition, lines)
         return ChangelogOffsets(lines=tuple(line for line, mine in zip(lines, own, strict=True) if mine))
 
-    def input_lines(self, path: Path, partition: StorePartition) -> tuple[Line, ...]:
+    def inputs(self, path: Path, partition: StorePartition) -> tuple[Line, ...]:
         """The lines of a task's checkpoint file whose topics are no changelogs: with topology.optimization, inputs."""
-        lines = self.checkpoint_lines(path / partition.task) or []
+        lines = self.tree.checkpoint_lines(path / partition.task) or []
         return tuple(line for line in lines if not line[0].endswith("-changelog"))
 
     def warnings(self, path: Path, partitions: Sequence[StorePartition]) -> list[str]:
         """Checkpoints that are missing, and changelog offsets that are unknown."""
-        found = []
+        found, replayed = [], f"is unknown, {self.tree.title} will replay it"
         for task in dict.fromkeys(partition.task for partition in partitions):
-            lines = self.checkpoint_lines(path / task)
+            lines = self.tree.checkpoint_lines(path / task)
             if lines is None:
                 found.append(self.missing_checkpoint(path, [each for each in partitions if each.task == task]))
             found += [
-                f"{Path(task).name}: the changelog position of {topic}-{number} is unknown, {self.title} will replay it"
+                f"{Path(task).name}: the changelog position of {topic}-{number} {replayed}"
                 for topic, number, offset in lines or ()
                 if offset == OFFSET_UNKNOWN
             ]
@@ -301,6 +402,25 @@ class TaskTreeSystem(System):
     @abstractmethod
     def missing_checkpoint(self, path: Path, partitions: Sequence[StorePartition]) -> str | None:
         """A warning that the task of these store partitions has no checkpoint file; None: that is usual."""
+
+
+@dataclass(frozen=True)
+class TreeDiscovery(Discovery):
+    """How one system's directories are recognised."""
+
+    tree: TaskTree
+    versions: Mapping[str, str]
+    """Versions of the system, by the RocksDB that they contain."""
+
+    def store_directories(self, path: Path) -> Iterator[StoreDirectory]:
+        """Every RocksDB directory of an application, ordered by task, store and segment."""
+        return self.tree.store_directories(path)
+
+    def owner_version(self, directory: Path) -> str | None:
+        """The version, by the RocksDB that each version contains."""
+        version = rocksdb_version(directory)
+        known = None if version is None else self.versions.get(version.rpartition(".")[0])
+        return None if known is None else f"{self.tree.title} {known}: that carries RocksDB {version}"
 
     def recognises(self, folder: Folder) -> bool:
         """Whether a folder holds tasks with stores or changelog offsets."""
@@ -312,18 +432,6 @@ class TaskTreeSystem(System):
             return True
         topologies = [folder.inside(name) for name in folder.folders if _TOPOLOGY.fullmatch(name)]
         return any(has_tasks(self.tree, inside) for inside in (folder, *topologies))
-
-    def store_directories(self, path: Path) -> Iterator[StoreDirectory]:
-        """Every RocksDB directory of an application, ordered by task, store and segment."""
-        for task in self.tree.task_directories(path):
-            name = str(task.relative_to(path))
-            for folder in Folder(task).folders:
-                if folder == KEY_VALUE_STORES:
-                    stores = Folder(task / folder).folders
-                    yield from (StoreDirectory(name, store, task / folder / store) for store in stores)
-                else:
-                    segments = self.tree.segments(task / folder)
-                    yield from (StoreDirectory(name, folder, each, is_segment=True) for each in segments)
 
     def is_part(self, relative: Path) -> bool:
         """Whether a path is the application's directory, a task's directory, or below one."""
@@ -346,7 +454,7 @@ class TaskTreeSystem(System):
                     store = Folder(task / name)
                     listed = {*store.folders, *(store.files if self.tree.lists_files else ())}
                     foreign = sorted(listed - {segment.name for segment in found})
-                    hides = f"{self.title} may not find one of them, or refuse to start, while it is there"
+                    hides = f"{self.tree.title} may not find one of them, or refuse to start, while it is there"
                     yield from (f"{store.path / entry} lies among segments: {hides}" for entry in foreign)
             yield from (
                 f"{folder} holds no RocksDB files"
@@ -371,5 +479,5 @@ def _is_task(folder: Folder) -> bool:
             return True
         if KEY_VALUE_STORES in folder.folders:
             return True
-        return any(KAFKA_STREAMS.segments(folder.path / name) for name in folder.folders)
+        return any(KAFKA_STREAMS_TREE.segments(folder.path / name) for name in folder.folders)
     return False

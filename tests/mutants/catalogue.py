@@ -242,7 +242,7 @@ _RUN: tuple[Mutant, ...] = (
         name="held-source-accepted",
         claim="I6",
         definition="Source.check_stopped",
-        old="        check_unlocked(self.system.lock_files(self.path, self.partitions))\n",
+        old="        check_unlocked(self.system.layout.lock_files(self.path, self.partitions))\n",
         new="",
         tests=("test_every_verb_reports_the_same[a lock on .lock]",),
     ),

@@ -72,7 +72,7 @@ SEGMENTS: tuple[Mutant, ...] = (
     Mutant(
         name="segments-under-one-name",
         claim="I3",
-        definition="System.segments",
+        definition="SegmentNames.of",
         old="            if start_ms in found:\n",
         new="            if -start_ms in found:\n",
         tests=("test_two_names_of_one_segment_are_refused[moved]",),
@@ -112,7 +112,7 @@ SEGMENTS: tuple[Mutant, ...] = (
     Mutant(
         name="oldest-offset-told",
         claim="I7",
-        definition="KafkaStreams.positions_within",
+        definition="_KafkaCheckpoints.within",
         old="lines.setdefault((topic, number), (topic, number, offset))",
         new="lines[topic, number] = (topic, number, offset)",
         tests=("test_of_segments_the_newest_one_that_knows_the_offset_tells_it[owns0-7-published]",),

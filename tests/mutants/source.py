@@ -137,8 +137,8 @@ SOURCE: tuple[Mutant, ...] = (
         name="counted-stops-kept-in-the-new-store",
         claim="I7",
         definition="new_positions",
-        old="    if source_system(spec).counts_stops:",
-        new="    if not source_system(spec).counts_stops:",
+        old="    if source_system(spec).offsets.counts_stops:",
+        new="    if not source_system(spec).offsets.counts_stops:",
         tests=(
             "test_where_stops_are_counted_the_end_of_the_changelog_is_taken[streamiz.timestamped-key-value-None-40]",
         ),

@@ -40,9 +40,9 @@ SWITCHING: tuple[Mutant, ...] = (
     Mutant(
         name="tasks-look-out-of-use-after-publishing",
         claim="I8",
-        definition="_build",
-        old="    touch(tasks)",
-        new="    _ = (tasks)",
+        definition="TaskTree.complete",
+        old="        touch(tasks)\n",
+        new="",
         tests=("test_a_published_directory_has_no_old_task",),
     ),
     Mutant(

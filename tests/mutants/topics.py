@@ -73,7 +73,7 @@ TOPICS: tuple[Mutant, ...] = (
         name="a-buffer-is-not-looked-at",
         claim="I12",
         definition="_with_records",
-        old="if store != name and store not in on_disk:",
+        old="if store is not None and store not in on_disk:",
         new="if store in on_disk:",
         tests=("test_other_internal_topics_with_records_are_named_unless_they_are_meant_to_stay",),
     ),

@@ -20,24 +20,24 @@ from tests.systems.toys import (
     INDEX,
     LOGGED,
     MOVING,
+    MOVING_TOY,
     NEXT,
+    NEXT_TOY,
     OFFSET_KEY,
     PACKED,
     PACKED_STAMPED,
+    PACKED_TOY,
     PLAIN,
     RECORDS,
     STAMPED,
-    Moving,
-    Next,
-    Packed,
-    Toy,
+    TOY,
 )
 
 
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """In the registries of systems and of formats."""
-    systems = [Toy(), Moving(), Next(), Packed()]
+    systems = [TOY, MOVING_TOY, NEXT_TOY, PACKED_TOY]
     SYSTEMS.extend(systems)
     for known in (PLAIN, STAMPED, LOGGED, BARE, MOVING, NEXT, PACKED, PACKED_STAMPED):
         monkeypatch.setitem(format_registry._BY_ID, known.id, known)

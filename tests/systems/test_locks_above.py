@@ -146,5 +146,5 @@ def test_an_adapter_or_a_store_is_not_opened_for_writing_while_another_process_h
 
 def test_locks_farther_up_are_none_of_the_application(tmp_path: Path) -> None:
     path = tmp_path / "a/b/c/app"
-    files = get_system("kafka-streams").lock_files(path, [])
+    files = get_system("kafka-streams").layout.lock_files(path, [])
     assert {file.parent for file in files} == {path, *path.parents[:2]}

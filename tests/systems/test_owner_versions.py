@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from migrate import cutover, rollback, run, verify
-from migrate.systems.kafka_streams import KafkaStreams, position_file
+from migrate.systems.kafka_streams import KAFKA_STREAMS, position_file
 from tests.shared.windowed import (
     MINUTE,
     OFFSETS,
@@ -269,5 +269,6 @@ def test_positions_within_are_read_from_the_family_alone(tmp_path: Path) -> None
     folders = sorted((tmp_path / "app/0_0/win").iterdir(), reverse=True)
     shutil.rmtree(tmp_path / "app/0_0/win/win.0")
     make_families(folders[-1], {PLAIN: {b"app-win-changelog-0": bytes(8)}})
-    found = KafkaStreams().positions_within(folders)
+    (partition,) = KAFKA_STREAMS.layout.find(tmp_path / "app", ["win"], is_segmented=True)
+    found = KAFKA_STREAMS.offsets.within("app", partition, folders)
     assert (found.lines, found.own_file) == ((("app-win-changelog", 0, 5),), None)

@@ -10,11 +10,11 @@ from migrate import RefusedError
 from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
 from migrate.stores.lock import lock_holders
 from migrate.systems.checkpoint_file import translate_lines
-from migrate.systems.kafka_streams import KafkaStreams
-from migrate.systems.streamiz import Streamiz
+from migrate.systems.kafka_streams import KAFKA_STREAMS
+from migrate.systems.streamiz import STREAMIZ
+from migrate.systems.task_tree import KAFKA_STREAMS_TREE, STREAMIZ_TREE
 from tests.support import make_store, numbered, open_store
 
-SYSTEM = Streamiz()
 NEWLINES = pytest.mark.parametrize("newline", ["\n", "\r\n"], ids=["linux", "windows"])
 HOUR = 3_600_000
 
@@ -41,11 +41,11 @@ def app(tmp_path: Path) -> Path:
 
 
 def totals(app: Path) -> StorePartition:
-    return SYSTEM.find(app, ["totals"])[0]
+    return STREAMIZ_TREE.find(app, ["totals"], is_segmented=False)[0]
 
 
 def test_tasks_are_found_in_the_order_of_their_numbers(app: Path) -> None:
-    found = SYSTEM.find(app, ["totals", "rates"])
+    found = STREAMIZ_TREE.find(app, ["totals", "rates"], is_segmented=False)
     assert [(each.id, str(each.path), each.databases) for each in found] == [
         ("0-0/totals", "0-0/rocksdb/totals", (".",)),
         ("0-1/totals", "0-1/rocksdb/totals", (".",)),
@@ -57,16 +57,16 @@ def test_tasks_are_found_in_the_order_of_their_numbers(app: Path) -> None:
 def test_segments_are_found_and_what_lies_among_them_too(app: Path) -> None:
     (app / "0-0/hourly/hourly.bak").mkdir()
     (app / "0-0/hourly/notes.txt").touch()
-    (found,) = SYSTEM.find(app, ["hourly"], is_segmented=True)
+    (found,) = STREAMIZ_TREE.find(app, ["hourly"], is_segmented=True)
     assert (found.id, str(found.path)) == ("0-0/hourly", "0-0/hourly")
     assert found.databases == ("hourly.0", "hourly.36000000", "hourly.7200000", "hourly.bak")
-    starts = [SYSTEM.segment_start("hourly", name) for name in found.databases]
+    starts = [STREAMIZ.segments.start("hourly", name) for name in found.databases]
     assert starts == [0, 10 * HOUR, 2 * HOUR, None]
 
 
 @pytest.mark.parametrize("name", ["hourly:0", "hourly-202601010000", "hourly.x", "hourly", "other.0", "hourly.0.0"])
 def test_a_name_of_another_form_is_no_segment(name: str) -> None:
-    assert SYSTEM.segment_start("hourly", name) is None
+    assert STREAMIZ.segments.start("hourly", name) is None
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_name_of_another_form_is_no_segment(name: str) -> None:
 )
 def test_what_is_there_instead_is_told(app: Path, store: str, is_segmented: bool, message: str) -> None:
     with pytest.raises(RefusedError, match=message):
-        SYSTEM.find(app, [store], is_segmented=is_segmented)
+        STREAMIZ_TREE.find(app, [store], is_segmented=is_segmented)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_what_is_there_instead_is_told(app: Path, store: str, is_segmented: bool
 )
 def test_another_directory_than_the_application_s_is_refused(app: Path, part: str, message: str, hint: str) -> None:
     with pytest.raises(RefusedError, match=message) as caught:
-        SYSTEM.find((app / part).resolve(), ["totals"])
+        STREAMIZ_TREE.find((app / part).resolve(), ["totals"], is_segmented=False)
     assert caught.value.hint is not None
     assert hint.partition("'")[0] in caught.value.hint
 
@@ -104,26 +104,26 @@ def test_another_directory_than_the_application_s_is_refused(app: Path, part: st
 
 @pytest.mark.parametrize(("streamiz", "kafka"), [("0-0", "0_0"), ("10-2", "10_2")])
 def test_a_task_has_another_name_in_kafka_streams(streamiz: str, kafka: str) -> None:
-    assert KafkaStreams().task_name(SYSTEM.task_numbers(streamiz)) == kafka
-    assert SYSTEM.task_name(KafkaStreams().task_numbers(kafka)) == streamiz
+    assert KAFKA_STREAMS_TREE.task_name(STREAMIZ_TREE.task_numbers(streamiz)) == kafka
+    assert STREAMIZ_TREE.task_name(KAFKA_STREAMS_TREE.task_numbers(kafka)) == streamiz
 
 
 @pytest.mark.parametrize("task", ["global", "0_0", "0-0-0", "__billing__/0-0"])
 def test_what_is_no_task_has_no_numbers(task: str) -> None:
     with pytest.raises(RefusedError, match=f"task {task} has no name of two numbers"):
-        SYSTEM.task_numbers(task)
+        STREAMIZ_TREE.task_numbers(task)
 
 
 def test_a_store_lies_where_kafka_streams_has_it(app: Path) -> None:
     for task, store, is_segmented in (("0-0", "totals", False), ("0-0", "hourly", True)):
-        place = SYSTEM.place(task, store, is_segmented=is_segmented)
+        place = STREAMIZ_TREE.place(task, store, is_segmented=is_segmented)
         assert (app / place).is_dir()
-        assert place == KafkaStreams().place(task, store, is_segmented=is_segmented)
+        assert place == KAFKA_STREAMS_TREE.place(task, store, is_segmented=is_segmented)
 
 
 def test_the_segment_interval_does_not_follow_from_the_retention() -> None:
-    assert SYSTEM.segment_size(86_400_000, None) == HOUR
-    assert SYSTEM.segment_size(86_400_000, 60_000) == 60_000
+    assert STREAMIZ.segments.size(86_400_000, None) == HOUR
+    assert STREAMIZ.segments.size(86_400_000, 60_000) == 60_000
 
 
 # Changelog offsets
@@ -133,39 +133,39 @@ def test_the_segment_interval_does_not_follow_from_the_retention() -> None:
 def test_a_store_s_own_lines_are_told_from_the_others(app: Path, newline: str) -> None:
     lines = [("billing-hourly-changelog", 0, 7), ("billing-totals-changelog", 0, 42), ("rates", 0, 3)]
     (app / "0-0/.checkpoint").write_bytes(as_streamiz_writes(lines, newline))
-    assert SYSTEM.positions(app, totals(app)) == ChangelogOffsets(lines=(lines[1],))
-    moved = SYSTEM.with_positions(app, totals(app), ChangelogOffsets(lines=(("billing-totals-changelog", 0, 40),)))
+    assert STREAMIZ.offsets.read(app, totals(app)) == ChangelogOffsets(lines=(lines[1],))
+    moved = STREAMIZ.offsets.write(app, totals(app), ChangelogOffsets(lines=(("billing-totals-changelog", 0, 40),)))
     expected = as_streamiz_writes([lines[0], ("billing-totals-changelog", 0, 40), lines[2]]).decode()
     assert moved == {Path("0-0/.checkpoint"): expected, Path("0-0/.checkpoint.rec"): None}
 
 
 def test_what_streamiz_wrote_is_written_again_byte_for_byte(app: Path) -> None:
-    kept = SYSTEM.with_positions(app, totals(app), SYSTEM.positions(app, totals(app)))
+    kept = STREAMIZ.offsets.write(app, totals(app), STREAMIZ.offsets.read(app, totals(app)))
     assert (app / "0-0/.checkpoint").read_bytes() == (kept[Path("0-0/.checkpoint")] or "").encode()
 
 
 def test_the_recovery_copy_is_read_where_the_file_is_missing(app: Path) -> None:
     (app / "0-0/.checkpoint").rename(app / "0-0/.checkpoint.rec")
-    assert SYSTEM.positions(app, totals(app)).lines == (("billing-totals-changelog", 0, 42),)
+    assert STREAMIZ.offsets.read(app, totals(app)).lines == (("billing-totals-changelog", 0, 42),)
     (app / "0-0/.checkpoint").write_bytes(as_streamiz_writes([("billing-totals-changelog", 0, 50)]))
-    assert SYSTEM.positions(app, totals(app)).lines == (("billing-totals-changelog", 0, 50),)
+    assert STREAMIZ.offsets.read(app, totals(app)).lines == (("billing-totals-changelog", 0, 50),)
 
 
 def test_where_there_was_no_file_there_is_none(app: Path) -> None:
     (app / "0-0/.checkpoint").unlink()
-    assert set(SYSTEM.with_positions(app, totals(app), ChangelogOffsets()).values()) == {None}
+    assert set(STREAMIZ.offsets.write(app, totals(app), ChangelogOffsets()).values()) == {None}
 
 
 def test_a_damaged_file_is_refused_in_the_owner_s_name(app: Path) -> None:
     (app / "0-0/.checkpoint").write_text("0\n3\nbilling-totals-changelog 0 42\n")
     with pytest.raises(RefusedError, match=r"\.checkpoint is not a checkpoint of version 0 with 3 lines") as caught:
-        SYSTEM.positions(app, totals(app))
+        STREAMIZ.offsets.read(app, totals(app))
     assert "let Streamiz replay" in (caught.value.hint or "")
 
 
 def test_unknown_and_missing_positions_are_warned_of(app: Path) -> None:
     (app / "0-0/.checkpoint").write_bytes(as_streamiz_writes([("billing-totals-changelog", 0, -4)]))
-    assert SYSTEM.warnings(app, SYSTEM.find(app, ["totals"])) == [
+    assert STREAMIZ.offsets.warnings(app, STREAMIZ_TREE.find(app, ["totals"], is_segmented=False)) == [
         "0-0: the changelog position of billing-totals-changelog-0 is unknown, Streamiz will replay it",
         "0-1 has no .checkpoint: Streamiz will replay the changelogs from their beginning",
         "10-2 has no .checkpoint: Streamiz will replay the changelogs from their beginning",
@@ -189,14 +189,14 @@ def test_the_version_is_known_by_its_rocksdb(app: Path, rocksdb: str, streamiz: 
     directory = app / totals(app).path
     write_version(directory, rocksdb)
     words = None if streamiz is None else f"Streamiz {streamiz}: that carries RocksDB {rocksdb}"
-    assert SYSTEM.owner_version(directory) == words
+    assert STREAMIZ.discovery.owner_version(directory) == words
 
 
 def test_a_position_of_1_7_may_be_past_the_last_record(app: Path) -> None:
     write_version(app / totals(app).path, "9.4.0")
-    assert "may write a position" in (SYSTEM.position_problem(app, totals(app)) or "")
+    assert "may write a position" in (STREAMIZ.offsets.problem(app, totals(app)) or "")
     write_version(app / totals(app).path, "7.7.3")
-    assert SYSTEM.position_problem(app, totals(app)) is None
+    assert STREAMIZ.offsets.problem(app, totals(app)) is None
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_a_position_of_1_7_may_be_past_the_last_record(app: Path) -> None:
 def test_a_position_that_is_not_written_is_not_known(app: Path, lines: list[Line], reason: str) -> None:
     write_version(app / totals(app).path, "7.7.3")
     (app / "0-0/.checkpoint").write_bytes(as_streamiz_writes(lines))
-    assert reason in (SYSTEM.position_problem(app, totals(app)) or "")
+    assert reason in (STREAMIZ.offsets.problem(app, totals(app)) or "")
 
 
 @pytest.mark.parametrize(
@@ -214,10 +214,10 @@ def test_a_position_that_is_not_written_is_not_known(app: Path, lines: list[Line
     [(42, 41, 42), (1, 0, 1), (0, -4, -4), (-4, -4, -4)],
 )
 def test_kafka_streams_writes_the_last_record_and_streamiz_the_next(streamiz: int, kafka: int, back: int) -> None:
-    there = translate_lines([("t", 3, streamiz)], SYSTEM, KafkaStreams())
+    there = translate_lines([("t", 3, streamiz)], STREAMIZ, KAFKA_STREAMS)
     assert there == (("t", 3, kafka),)
-    assert translate_lines(there, KafkaStreams(), SYSTEM) == (("t", 3, back),)
-    assert translate_lines([("t", 3, streamiz)], SYSTEM, SYSTEM) == (("t", 3, streamiz),)
+    assert translate_lines(there, KAFKA_STREAMS, STREAMIZ) == (("t", 3, back),)
+    assert translate_lines([("t", 3, streamiz)], STREAMIZ, STREAMIZ) == (("t", 3, streamiz),)
 
 
 # Locks
@@ -225,7 +225,7 @@ def test_kafka_streams_writes_the_last_record_and_streamiz_the_next(streamiz: in
 
 @pytest.mark.parametrize("held", ["0-0/rocksdb/totals", "0-1/rocksdb/totals", "0-0/hourly/hourly.0"])
 def test_a_running_application_is_noticed_by_any_store_that_it_holds(app: Path, held: str) -> None:
-    files = SYSTEM.lock_files(app, [totals(app)])
+    files = STREAMIZ.layout.lock_files(app, [totals(app)])
     assert lock_holders(files) == {}
     with open_store(app / held):
-        assert set(lock_holders(SYSTEM.lock_files(app, [totals(app)]))) == {app / held / "LOCK"}
+        assert set(lock_holders(STREAMIZ.layout.lock_files(app, [totals(app)]))) == {app / held / "LOCK"}

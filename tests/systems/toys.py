@@ -18,6 +18,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from formats import Format, StateRecord, get_format
 from migrate import (
@@ -27,6 +28,7 @@ from migrate.model.store_partition import ChangelogOffsets, StorePartition
 from migrate.stores.regular_files import Folder
 from migrate.stores.rocksdb.database import open_read_only
 from migrate.systems import StoreDirectory, System
+from migrate.systems.base import Archives, ChangelogNames, Discovery, StoredOffsets, StoreLayout
 from tests.support import TIMESTAMPED, numbered
 
 OFFSET_KEY = b"__toy__offset"
@@ -50,15 +52,12 @@ PACKED = replace(BARE, id="packed.plain", metadata_families=("index",), metadata
 PACKED_STAMPED = replace(PACKED, id="packed.stamped", value_layout=STAMPED.value_layout)
 
 
-class Toy(System):
+class _Layout(StoreLayout):
     """`[source] path` is the application's directory."""
-
-    name = "toy"
-    title = "Toy"
 
     def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool) -> list[StorePartition]:
         """Raises RefusedError where one is not there."""
-        found = [each for each in self.store_directories(path) if each.store in stores]
+        found = [each for each in _Discovery().store_directories(path) if each.store in stores]
         if missing := {*stores} - {each.store for each in found}:
             raise RefusedError(f"no store {min(missing)!r} in {path}", hint="check [source] store")
         return [
@@ -70,22 +69,67 @@ class Toy(System):
         """RocksDB's own."""
         return [folder / "LOCK" for each in partitions for folder in each.directories(path).values()]
 
-    def positions(self, path: Path, partition: StorePartition) -> ChangelogOffsets:
+    def number(self, partition: StorePartition) -> int:
+        """A task for each partition."""
+        return int(partition.task)
+
+
+class _MovingLayout(_Layout):
+    def place(self, task: str, store: str, *, is_segmented: bool) -> Path:
+        """As in every toy."""
+        return Path(f"tables/{store}-{task}.db")
+
+    def task_numbers(self, task: str) -> tuple[int, int]:
+        """There are no subtopologies."""
+        return 0, int(task)
+
+    def task_name(self, numbers: tuple[int, int]) -> str:
+        """The partition."""
+        return str(numbers[1])
+
+
+class _PackedLayout(_Layout):
+    def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool) -> list[StorePartition]:
+        """None is missing."""
+        return [
+            StorePartition(id=file.name[:-4], store=store, task=file.name[-8], path=Path("tables", file.name[:-4]))
+            for store in stores
+            for file in sorted((path / "tables").glob(f"{store}-?.db.zip"))
+        ]
+
+    def lock_files(self, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:
+        """Nothing is locked."""
+        return []
+
+
+class _Names(ChangelogNames):
+    def topic(self, application: str, partition: StorePartition) -> str:
+        """Named the other way round."""
+        return f"changelog-{application}-{partition.store}"
+
+
+class _Offsets(StoredOffsets):
+    def read(self, path: Path, partition: StorePartition) -> ChangelogOffsets:
         """Under a key of the store."""
         with open_read_only(path / partition.path) as database:
             offset = database.get("default", OFFSET_KEY)
-        topic = self.changelog_topic(path.name, partition.task, partition.store)
-        line = (topic, int(partition.task), int(offset or -1))
+        line = (_Names().topic(path.name, partition), int(partition.task), int(offset or -1))
         return ChangelogOffsets(lines=() if offset is None else (line,))
 
-    def changelog_topic(self, application: str, task: str, store: str) -> str:
-        """Named the other way round."""
-        return f"changelog-{application}-{store}"
-
-    def position_entries(self, partition: StorePartition, positions: ChangelogOffsets) -> dict[str, dict[bytes, bytes]]:
+    def entries(self, partition: StorePartition, positions: ChangelogOffsets) -> dict[str, dict[bytes, bytes]]:
         """The same."""
         return {"default": {OFFSET_KEY: b"%d" % positions.lines[0][2]}} if positions.lines else {}
 
+
+class _NextOffsets(_Offsets):
+    ahead = 1
+
+    def entries(self, partition: StorePartition, positions: ChangelogOffsets) -> dict[str, dict[bytes, bytes]]:
+        """One key."""
+        return {"position": {b"next": b"%d" % positions.lines[0][2]}} if positions.lines else {}
+
+
+class _Discovery(Discovery):
     def recognises(self, folder: Folder) -> bool:
         """By its file."""
         return "toy.properties" in folder.files
@@ -102,42 +146,8 @@ class Toy(System):
             yield f"{file} is an archive: `stateferry plan` reads it"
 
 
-class Moving(Toy):
-    """A task for each partition."""
-
-    name = "moving"
-
-    def place(self, task: str, store: str, *, is_segmented: bool) -> Path:
-        """As in every toy."""
-        return Path(f"tables/{store}-{task}.db")
-
-    def task_numbers(self, task: str) -> tuple[int, int]:
-        """There are no subtopologies."""
-        return 0, int(task)
-
-    def task_name(self, numbers: tuple[int, int]) -> str:
-        """The partition."""
-        return str(numbers[1])
-
-
-class Packed(Toy):
-    """A store is a zip of a RocksDB directory."""
-
-    name = "packed"
-
-    def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool) -> list[StorePartition]:
-        """None is missing."""
-        return [
-            StorePartition(id=file.name[:-4], store=store, task="0", path=Path("tables", file.name[:-4]))
-            for store in stores
-            for file in sorted((path / "tables").glob(f"{store}-?.db.zip"))
-        ]
-
-    def lock_files(self, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:
-        """Nothing is locked."""
-        return []
-
-    def archive(self, path: Path, partition: StorePartition) -> Path | None:
+class _Archives(Archives):
+    def of(self, path: Path, partition: StorePartition) -> Path | None:
         """Beside where the directory would be."""
         return (path / partition.path).with_suffix(".db.zip")
 
@@ -145,21 +155,15 @@ class Packed(Toy):
         """All of it."""
         shutil.unpack_archive(archive, folder)
 
-    def positions(self, path: Path, partition: StorePartition) -> ChangelogOffsets:
-        """They are not known without unpacking."""
-        return ChangelogOffsets()
 
-
-class Next(Moving):
-    """It keeps the offset of the next record, in a column family of its own."""
-
-    name = "next"
-    ahead = 1
-
-    def position_entries(self, partition: StorePartition, positions: ChangelogOffsets) -> dict[str, dict[bytes, bytes]]:
-        """One key."""
-        return {"position": {b"next": b"%d" % positions.lines[0][2]}} if positions.lines else {}
-
+_PARTS: dict[str, Any] = {"changelog": _Names(), "discovery": _Discovery()}
+TOY = System("toy", "Toy", _Layout(), _Offsets(), **_PARTS)
+MOVING_TOY = System("moving", "Toy", _MovingLayout(), _Offsets(), **_PARTS)
+"""Its stores move to other systems."""
+NEXT_TOY = System("next", "Toy", _MovingLayout(), _NextOffsets(), **_PARTS)
+"""It keeps the offset of the next record, in a column family of its own."""
+PACKED_TOY = System("packed", "Toy", _PackedLayout(), archives=_Archives(), **_PARTS)
+"""A store is a zip of a RocksDB directory; its offset is not known without unpacking."""
 
 RECORDS = numbered(500) | {b"zebra": b"striped", b"ABC": b"def"}
 INDEX = numbered(3000, seed=1) | {b"by-size": b"\x01\x02"}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 
 from migrate.batch.changelog.broker_access import has_records
-from migrate.batch.source.source import Source
+from migrate.batch.source.source import Source, source_system
 from migrate.errors import BrokerError, RefusedError
 from migrate.kafka.cluster import Cluster, Committed, Ends
 from migrate.model.changelogs import Changelog
@@ -203,7 +203,7 @@ def end_transactions(
     if not open_transactions(cluster, every, ours):
         return "no transaction is open"
     check_group(cluster, application_of(spec), spec)
-    ids = list(source.system.transactional_ids(source.path, application_of(spec), _MOST_THREADS))
+    ids = list(source.system.changelog.transactional_ids(source.path, application_of(spec), _MOST_THREADS))
     ended = 0
     for transactional_id in takewhile(lambda _: open_transactions(cluster, every, ours), ids):
         cluster.abort_transactions(transactional_id)
@@ -229,12 +229,13 @@ def check_repartition(cluster: Cluster, spec: Spec, every: Iterable[Changelog]) 
 
     The new code gives that topic the new store's name, unless the grouping has a name of its own.
     """
-    names = {old: new for old, new in new_names(spec).items() if old != new}
+    names, topics = source_system(spec).changelog, dict.fromkeys(each.topic for each in every)
+    renamed = [(old, new) for old, new in new_names(spec).items() if old != new]
+    waiting = {names.repartition(topic, old): new for topic in topics for old, new in renamed}
     found = []
-    for changelog in dict.fromkeys(each.topic for each in every):
-        old = next((name for name in names if changelog.endswith(f"-{name}-changelog")), None)
-        topic = cluster.topic(f"{changelog.removesuffix('-changelog')}-repartition") if old is not None else None
-        if old is None or topic is None:
+    for repartition, new in waiting.items():
+        topic = None if repartition is None else cluster.topic(repartition)
+        if topic is None:
             continue
         read_up_to = cluster.committed(application_of(spec))
         for number, ends in cluster.ends(topic.name, range(topic.partitions)).items():
@@ -243,7 +244,7 @@ def check_repartition(cluster: Cluster, spec: Spec, every: Iterable[Changelog]) 
             if ends.end > ends.stable or has_records(cluster.connection, topic.name, number, start, ends.stable):
                 raise RefusedError(
                     f"{topic.name}, partition {number}, has input that the application has not read, and with the "
-                    f"store named {names[old]} it would read another topic: that input would be lost",
+                    f"store named {new} it would read another topic: that input would be lost",
                     hint="start the old application, let it read that topic to its end, and stop it; or give the "
                     "grouping a name (Grouped.as) in the old application first",
                 )

@@ -164,7 +164,7 @@ class AtBroker:
             ends, at = self.ends(each), stated[each.store_partition]
             if self.way != "none":
                 found.check_beginning(self.spec, self.source, each, at, ends)
-            found.check_end(each, at, ends, may_be_ahead=self.source.system.counts_stops)
+            found.check_end(each, at, ends, may_be_ahead=self.source.system.offsets.counts_stops)
             tail = self.tails[each.store_partition] = tail_after(self.connection, each, at, ends)
             if tail.records:
                 found.behind.append(f"{each.store_partition} is {tail} behind {each.topic}")
@@ -344,8 +344,8 @@ class Positions:
         """
         partition = next(found for found in source.partitions if found.id == each.store_partition)
         problem = None
-        if spec.run.source == "live" and not source.system.counts_stops:
-            problem = source.system.position_problem(source.path, partition)
+        if spec.run.source == "live" and not source.system.offsets.counts_stops:
+            problem = source.system.offsets.problem(source.path, partition)
         if problem is None and position is None:
             problem = "nothing states its position in the changelog"
         if problem is not None and (position is not None or ends.end > ends.start):

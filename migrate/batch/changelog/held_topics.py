@@ -5,7 +5,6 @@ A store partition whose directory is gone is in its changelog alone: once the ot
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
@@ -137,12 +136,6 @@ def _has_keys(cluster: Cluster, topic: str, number: int, ends: Ends, oldest_ms: 
     return False
 
 
-_CHANGELOG = "-changelog"
-
-
-_READ_ONCE = re.compile(r"(?:.+-repartition|(?:.*-)?subscription-(?:registration|response)(?:-\d+)?-topic)", re.I)
-
-
 _FIX = (
     "where they are of the type that changes, let the new version read both forms; or let the old application read and "
     "close what waits before it is stopped; or give them other names in the new version (Suppressed.withName, "
@@ -174,17 +167,14 @@ def check_other_topics(cluster: Cluster, spec: Spec, conversion: Conversion) -> 
 
 def _with_records(cluster: Cluster, spec: Spec) -> Iterator[str]:
     """Those topics, each with the number of its records."""
-    application = application_of(spec)
+    application, names = application_of(spec), source_system(spec).changelog
     on_disk = _on_disk(spec) | _migrated(spec)
     read_up_to = {place: each.offset for place, each in cluster.committed(application, stable=False).items()}
     for topic, partitions in sorted(cluster.partitions().items()):
-        name = topic.removeprefix(f"{application}-")
-        store = name.removesuffix(_CHANGELOG)
-        if name == topic:
-            continue
-        if store != name and store not in on_disk:
+        store = names.store(application, topic)
+        if store is not None and store not in on_disk:
             found, why = _count(cluster, topic, partitions, {}, _kept), ", and its store has no directory here"
-        elif _READ_ONCE.fullmatch(name):
+        elif names.is_read_once(application, topic):
             found, why = _count(cluster, topic, partitions, read_up_to, _all), " that the application has not read"
         else:
             continue
@@ -201,7 +191,7 @@ def _migrated(spec: Spec) -> set[str]:
 def _on_disk(spec: Spec) -> set[str]:
     if not spec.source_path.is_dir():
         return set()
-    found = source_system(spec).store_directories(spec.source_path)
+    found = source_system(spec).discovery.store_directories(spec.source_path)
     return {each.store for each in found if each.task not in spec.source.leave_out}
 
 

@@ -222,9 +222,8 @@ def _changelogs(context: Context, plan: Plan, topics: Topics, missing: Sequence[
     for held in missing:
         like = next(each for each in topics.changelogs if each.topic == held.topic)
         known = plan.partition(like.store_partition)
-        subtopology = system.task_numbers(known.task)[0]
         for number in held.missing:
-            name = f"{system.task_name((subtopology, number))}/{known.store}"
+            name = f"{system.layout.sibling(known, number)}/{known.store}"
             found.append(like.model_copy(update={"store_partition": name, "number": number}))
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from migrate.batch.ledger.changelog_standing import ChangelogStanding
+from migrate.batch.plan.target_layout import new_partition
 from migrate.batch.source.snapshot import recorded_snapshot
 from migrate.batch.source.source import Source, is_another_system, target_system
 from migrate.errors import RefusedError
@@ -14,6 +15,7 @@ from migrate.model.store_partition import Line, StorePartition
 from migrate.spec.changelog_way import application_of, new_names
 from migrate.spec.spec import Spec
 from migrate.systems import System
+from migrate.systems.base import ChangelogNames
 from migrate.systems.checkpoint_file import OFFSET_UNKNOWN
 
 _LONGEST_TOPIC = 249
@@ -48,10 +50,9 @@ def last_tails(rows: Iterable[Row]) -> dict[str, Tail]:
 
 def _changelog(spec: Spec, source: Source, partition: StorePartition) -> Changelog:
     topic, number = _old_topic(spec, source, partition)
-    new = new_names(spec)[partition.store]
-    ending = f"{partition.store}-changelog"
+    new, names = new_names(spec)[partition.store], target_system(spec).changelog
     if is_another_system(spec):
-        new_topic = target_system(spec).changelog_topic(application_of(spec), partition.task, new)
+        new_topic = names.topic(application_of(spec), new_partition(spec, partition, ()))
         if new == partition.store and new_topic != topic:
             raise RefusedError(
                 f"the changelog of {partition.id} is {topic}, and {target_system(spec).title} reads {new_topic}",
@@ -61,7 +62,7 @@ def _changelog(spec: Spec, source: Source, partition: StorePartition) -> Changel
     elif new == partition.store:
         new_topic = topic
     else:
-        new_topic = f"{topic.removesuffix(ending)}{new}-changelog"
+        new_topic = names.renamed(topic, partition, new)
     if len(new_topic) > _LONGEST_TOPIC:
         raise RefusedError(
             f"{new_topic} is longer than a topic's name can be: {_LONGEST_TOPIC} characters",
@@ -72,29 +73,30 @@ def _changelog(spec: Spec, source: Source, partition: StorePartition) -> Changel
 
 def _old_topic(spec: Spec, source: Source, partition: StorePartition) -> tuple[str, int]:
     """The topic and the partition by the store's own position; by its names where nothing states one."""
-    lines = source.changelog_lines(partition)
-    try:
-        _, number = source.system.task_numbers(partition.task)
-    except RefusedError:
+    lines, names, number = (
+        source.changelog_lines(partition),
+        source.system.changelog,
+        source.system.layout.number(partition),
+    )
+    if (why := names.refusal(partition)) or number is None:
         raise RefusedError(
-            f"{partition.id} is of a global store or a named topology, whose changelog cannot be migrated yet",
+            f"{partition.id} {why or 'has no number, by which a topic has its changelog'}",
             hint="leave [changelog] out; stateferry plan SPEC says what then holds",
-        ) from None
+        )
     for line in lines:
-        _check_own(partition, line, number)
+        _check_own(names, partition, line, number)
     if len({topic for topic, _, _ in lines}) > 1:
         raise RefusedError(
             f"{partition.id} states positions in two changelogs: {lines[0][0]} and {lines[1][0]}",
             hint="one of them is left from an application id or prefix of before: start and stop the old application "
             "once, cleanly",
         )
-    usual = source.system.changelog_topic(application_of(spec), partition.task, partition.store)
-    return (lines[0][0] if lines else usual), number
+    return (lines[0][0] if lines else names.topic(application_of(spec), partition)), number
 
 
-def _check_own(partition: StorePartition, line: Line, number: int) -> None:
+def _check_own(names: ChangelogNames, partition: StorePartition, line: Line, number: int) -> None:
     topic, stated, _ = line
-    if not topic.endswith(f"-{partition.store}-changelog"):
+    if not names.is_own(topic, partition):
         raise RefusedError(
             f"{partition.id} is restored from {topic}, a topic that serves others too: it is not rewritten",
             hint="leave [changelog] out, and keep the records' form; or let the application keep the table in a store "
@@ -123,5 +125,5 @@ def rewritten_lines(system: System, standing: ChangelogStanding, partition: str)
 
 def line_after(system: System, topic: str, number: int, last: int | None) -> Line:
     """The line of a store that has applied this record, by the system's own count; None: there is no record."""
-    offset = (-1 if last is None else last) + system.ahead
+    offset = (-1 if last is None else last) + system.offsets.ahead
     return topic, number, offset if offset >= 0 else OFFSET_UNKNOWN

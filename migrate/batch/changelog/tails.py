@@ -45,7 +45,7 @@ def rules_of(context: Context, plan: Plan, standing: Standing) -> dict[str, Segm
     for partition in plan.store_partitions if context.conversion.source.is_segmented else ():
         new = plan.new_partition(partition)
         store = new.databases[0].rpartition(".")[0] if new.databases else new.store
-        starts = {name: system.segment_start(store, name) for name in new.databases}
+        starts = {name: system.segments.start(store, name) for name in new.databases}
         retention, newest = retention_and_reach(context.spec, partition, context.snapshots_of(plan, partition.id))
         if tails := standing.tails.get(partition.id):
             newest = tails[-1].newest_ms
@@ -74,7 +74,7 @@ def tail_tasks(
     for changelog in changelogs(spec):
         partition = changelog.store_partition
         offset, ends = at[partition], every[partition]
-        if (offset or 0) > ends.end and not source_system(spec).counts_stops:
+        if (offset or 0) > ends.end and not source_system(spec).offsets.counts_stops:
             raise RefusedError(
                 f"{partition} is at {offset} of {changelog.topic}-{changelog.number}, which ends at {ends.end}",
                 hint="was the topic made again since? is [changelog] bootstrap the application's cluster?",

@@ -145,7 +145,7 @@ def _append_old(spec: Spec, standing: Standing, cluster: Cluster, topics: Topics
         raise RefusedError("the plan is gone, without which the changelog cannot be restored", hint="restore work_dir")
     check_group(cluster, topics.application, spec)
     partitions = [each for each in plan.store_partitions if each.id in topics.claimed]
-    with holding_locks(system.lock_files(spec.source_path, partitions)):
+    with holding_locks(system.layout.lock_files(spec.source_path, partitions)):
         for partition in partitions if spec.run.source == "live" else ():
             _check_as_planned(spec, plan, partition)
         for partition in partitions:  # the application's position stays: it replays what ends with its own values

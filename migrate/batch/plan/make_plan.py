@@ -29,7 +29,6 @@ from migrate.stores.rocksdb.options_file import FamilyOptions, read_options
 from migrate.stores.rocksdb.scan import OnColumns, refuse_columns
 from migrate.stores.rocksdb.sst import SstFormatError, read_ahead, table_properties
 from migrate.stores.rocksdb.unreadable import check_table_readable
-from migrate.systems import get_system
 from migrate.systems.families import families_to_carry, family_mappings
 
 
@@ -250,7 +249,7 @@ def spec_warnings(spec: Spec, ref: ConversionRef) -> list[str]:
         for store in spec.source.store_names
         if (kind := source_system(spec).likely_unsupported(store)) is not None
     ]
-    found += get_system(target.system).format_warnings(source, target)
+    found += target.warnings_from(source)
     carried = families_to_carry(target, spec.target.version, target.metadata_families)
     if source.system == target.system and len(carried) < len(target.metadata_families):
         found.append(
@@ -290,5 +289,5 @@ def _directory_warnings(spec: Spec) -> list[str]:
 def _left_behind(spec: Spec) -> list[str]:
     """Stores that the spec does not name: another system's directory gets none of them."""
     path = spec.source_path
-    found = source_system(spec).store_directories(path) if path.is_dir() else ()
+    found = source_system(spec).discovery.store_directories(path) if path.is_dir() else ()
     return sorted({each.store for each in found if is_rocksdb(each.path)} - {*spec.source.store_names})

@@ -103,7 +103,7 @@ def check_segments(opened: Sequence[Database], plan: DatabasePlan, source: Sourc
     partition = next(each for each in source.partitions if each.id == plan.store_partition)
     if not partition.has_segments:
         return
-    spans = spans_of(source.system.segments(source.path, partition))
+    spans = spans_of(source.system.segments.of(source.path, partition))
     for each, mapping in product(opened, plan.mappings):
         if mapping.source not in each.families:
             continue

@@ -13,7 +13,7 @@ from migrate.engine.chunk_source import WRONG_INTERVAL, newest_time
 from migrate.errors import RefusedError
 from migrate.model.plan import DatabasePlan, Input, Plan, TimeSlice
 from migrate.model.store_partition import ChangelogOffsets, Line, Segment, StorePartition, segment_name
-from migrate.spec.changelog_way import new_names
+from migrate.spec.changelog_way import application_of, new_names
 from migrate.spec.spec import SourceSection, Spec, TargetSection
 from migrate.stores.files import write_synced
 from migrate.stores.rocksdb.database import open_read_only
@@ -51,7 +51,7 @@ def retention_and_reach(
 
 def segments_of(spec: Spec, partition: StorePartition) -> list[Segment]:
     """The segments of a store partition of the source, the oldest first; none where it is one RocksDB directory."""
-    return source_system(spec).segments(spec.source_path, partition)
+    return source_system(spec).segments.of(spec.source_path, partition)
 
 
 def new_partition(spec: Spec, partition: StorePartition, databases: Sequence[DatabasePlan]) -> StorePartition:
@@ -60,7 +60,7 @@ def new_partition(spec: Spec, partition: StorePartition, databases: Sequence[Dat
     changes: dict[str, object] = {"databases": tuple(mine)}
     task, store, system = partition.task, new_names(spec).get(partition.store, partition.store), target_system(spec)
     if is_another_system(spec):
-        task = system.task_name(source_system(spec).task_numbers(task))
+        task = system.task_of(source_system(spec), task)
     if (task, store) != (partition.task, partition.store):
         place = system.place(task, store, is_segmented=spec.target_format.is_segmented)
         changes |= {"task": task, "store": store, "path": place}
@@ -75,7 +75,7 @@ def _retentions(spec: Spec) -> tuple[Retention | None, Retention | None]:
 def _retention(system: System, section: SourceSection | TargetSection) -> Retention | None:
     if section.retention_ms is None:
         return None
-    return Retention(section.retention_ms, system.segment_size(section.retention_ms, section.segment_ms))
+    return Retention(section.retention_ms, system.segments.size(section.retention_ms, section.segment_ms))
 
 
 def _reached(spec: Spec, segments: Sequence[Segment], directories: dict[str, Path], old: Retention) -> int | None:
@@ -116,14 +116,14 @@ def new_positions(
     carried = () if rewritten is not None else families_to_carry(target, spec.target.version, source.metadata_families)
     positions = stated
     if set(carried) != set(source.metadata_families):
-        within = source_system(spec).positions_within(_newest_first(spec, partition))
+        within = source_system(spec).offsets.within(application_of(spec), partition, _newest_first(spec, partition))
         positions = ChangelogOffsets(
             lines=stated.lines or within.lines,
             own_file=within.own_file if stated.own_file is None else stated.own_file,
         )
     if rewritten is not None:
         return positions.model_copy(update={"lines": rewritten})
-    if source_system(spec).counts_stops:  # past the end no record is there to continue with
+    if source_system(spec).offsets.counts_stops:  # past the end no record is there to continue with
         ends = snapshot_record(spec.home).changelog_ends
         lines = tuple((topic, n, min(at, ends.get(f"{topic}-{n}", at))) for topic, n, at in positions.lines)
         positions = positions.model_copy(update={"lines": lines})
@@ -153,7 +153,7 @@ class PositionEntries:
             return {}
         partition = self.plan.partition(partition_id)
         positions = new_positions(self.spec, partition, self._stated[partition_id])
-        return target_system(self.spec).position_entries(self.plan.new_partition(partition), positions)
+        return target_system(self.spec).offsets.entries(self.plan.new_partition(partition), positions)
 
     @cached_property
     def _stated(self) -> dict[str, ChangelogOffsets]:
@@ -167,7 +167,7 @@ def write_new_positions(spec: Spec, plan: Plan, application: Path, rewritten: Ma
     """
     source, target = source_system(spec), target_system(spec)
     for partition in plan.store_partitions:
-        stated = source.positions(spec.source_path, partition)
+        stated = source.offsets.read(spec.source_path, partition)
         positions = new_positions(spec, partition, stated, rewritten.get(partition.id))
         new = plan.new_partition(partition)
         if positions == stated and (new.task, new.store) == (partition.task, partition.store):
@@ -180,7 +180,7 @@ def write_new_positions(spec: Spec, plan: Plan, application: Path, rewritten: Ma
 def _write_positions(
     spec: Spec, system: System, application: Path, partition: StorePartition, positions: ChangelogOffsets
 ) -> None:
-    files = system.with_positions(application, partition, positions, application=spec.source_path.name)
+    files = system.offsets.write(application, partition, positions, application=spec.source_path.name)
     for relative, text in files.items():
         if text is None:
             (application / relative).unlink(missing_ok=True)

@@ -44,11 +44,11 @@ _OTHER_FILES = 48
 def check_position(source: Source) -> None:
     """Raises RefusedError where the position from which the owner would replay onto a snapshot is unknown."""
     for partition in source.partitions:
-        if (reason := source.system.position_problem(source.path, partition)) is not None:
+        if (reason := source.system.offsets.problem(source.path, partition)) is not None:
             raise RefusedError(
                 f"{partition.id}: {reason}",
                 hint=_NO_SNAPSHOT
-                if source.system.counts_stops
+                if source.system.offsets.counts_stops
                 else "start the application and stop it cleanly, then take the snapshot; a killed one, or one that "
                 "runs exactly-once, leaves no position",
             )
@@ -154,7 +154,7 @@ def check_target_name(spec: Spec, source: Source) -> str | Doubt:
 
     A Doubt where nothing tells the id.
     """
-    found, target = source.system.application_ids(source.path), spec.target_path
+    found, target = source.system.changelog.application_ids(source.path), spec.target_path
     if found is None or target is None:
         return ""
     given, name = None if spec.changelog is None else spec.changelog.application_id, target.name
@@ -170,7 +170,7 @@ def check_target_name(spec: Spec, source: Source) -> str | Doubt:
     if APPLICATION_ID in spec.conversion.allow:
         return f"its name is {name}, and the application's id is {known} (allowed by name)"
     ends = {topic.removeprefix(each) for each in ids for topic in found.get(each, ())}
-    ends = ends or {source.system.changelog_topic("", "", store) for store in spec.source.store_names}
+    ends = ends or {source.system.changelog.topic("", each) for each in source.partitions}
     topics = [f"{name}{end}" for end in sorted(ends)]
     raise RefusedError(
         f"[target] path {target} ends in {name}, and the application's id is {known}: one whose id is {name} would "

@@ -81,7 +81,7 @@ def check_ends(source: Source, ends: ChangelogEnds) -> str | Doubt:
         )
     for each in positions:
         if each.name in ends and each.position is not None:
-            _check_end(each, each.position, ends[each.name], may_be_ahead=source.system.counts_stops)
+            _check_end(each, each.position, ends[each.name], may_be_ahead=source.system.offsets.counts_stops)
     if left := [each for each in positions if each.name not in ends or each.position is None]:
         raise RefusedError(
             f"the files name {_listed(left)}; only the broker knows whether the changelog ends there: an application "
@@ -115,7 +115,7 @@ def way_without_changelog(source: Source) -> str:
 
 def restored_from(source: Source, partition: StorePartition) -> str:
     """A sentence on topics that its task names and that are no changelogs; empty: there are none."""
-    lines = source.system.input_lines(source.path, partition)
+    lines = source.system.offsets.inputs(source.path, partition)
     named = (f"position {offset} of the topic {topic}" for topic, _, offset in lines)
     return f"its task's files name {_listed(named)}, which is no changelog of the application" if lines else ""
 
@@ -139,7 +139,7 @@ def _positions(source: Source, partition: StorePartition) -> list[_Position]:
     if not lines:
         return [_Position(partition.id, "", None)]
     return [
-        _Position(partition.id, f"{topic}-{number}", source.system.next_record(offset))
+        _Position(partition.id, f"{topic}-{number}", source.system.offsets.next_record(offset))
         for topic, number, offset in lines
     ]
 

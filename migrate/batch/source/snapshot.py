@@ -19,6 +19,7 @@ from migrate.errors import RefusedError
 from migrate.model.display import moment
 from migrate.model.store_partition import ChangelogOffsets, StorePartition
 from migrate.model.values import Stored, read_sealed, with_seal
+from migrate.spec.changelog_way import application_of
 from migrate.spec.spec import Spec
 from migrate.stores.exchange import ExchangeUnsupportedError, exchange
 from migrate.stores.files import (
@@ -107,7 +108,13 @@ def recorded_snapshot(spec: Spec) -> SnapshotSource:
     """The snapshot of this migration, whoever took it. Raises RefusedError where there is none."""
     record = snapshot_record(spec.home)
     return SnapshotSource(
-        spec.source_path, spec.source_format, source_system(spec), record.store_partitions, spec.home, record
+        spec.source_path,
+        application_of(spec),
+        spec.source_format,
+        source_system(spec),
+        record.store_partitions,
+        spec.home,
+        record,
     )
 
 
@@ -212,7 +219,7 @@ def _record(source: Source, taken: Path, *, is_for_later: bool, changelog_ends: 
         is_for_later=is_for_later,
         taken_at_ms=int(time.time() * 1000),
         store_partitions=source.partitions,
-        positions={partition.id: source.system.positions(source.path, partition) for partition in source.partitions},
+        positions={partition.id: source.system.offsets.read(source.path, partition) for partition in source.partitions},
         warnings=tuple(source.warnings()),
         copies={
             partition.id: {name: metadata_digest(path) for name, path in partition.below(taken / partition.id).items()}

@@ -6,7 +6,6 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from formats import Format
 from migrate.errors import RefusedError
 from migrate.model.reports import Doubt
 from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
+from migrate.spec.changelog_way import application_of
 from migrate.spec.spec import Spec
 from migrate.stores.cursor_file import check_not_half_converged
 from migrate.stores.lock import check_unlocked
@@ -33,7 +33,7 @@ class _Unpacked:
         weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
         for archive, partition in archives.items():
             (self.folder / partition.id).mkdir(parents=True)
-            system.unpack(archive, partition, self.folder / partition.id)
+            system.archives.unpack(archive, partition, self.folder / partition.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,8 @@ class Source:
     """The application's directory and the store partitions to migrate."""
 
     path: Path
+    application: str
+    """Its id, by which topics are named."""
     format: Format
     system: System
     partitions: tuple[StorePartition, ...]
@@ -48,7 +50,7 @@ class Source:
 
     def archive(self, partition: StorePartition) -> Path | None:
         """The file that a store partition is packed into, if it is."""
-        return self.system.archive(self.path, partition)
+        return self.system.archives.of(self.path, partition)
 
     def directories(self, partition: StorePartition) -> dict[str, Path]:
         """The RocksDB directories to read, by database."""
@@ -58,17 +60,20 @@ class Source:
 
     def stated_positions(self, partition: StorePartition) -> ChangelogOffsets:
         """The changelog offsets of a store partition in files beside its RocksDB directories, or under keys in them."""
-        return self.system.positions(self.path, partition)
+        return self.system.offsets.read(self.path, partition)
 
     def changelog_lines(self, partition: StorePartition) -> tuple[Line, ...]:
         """The changelog offsets of a store partition, wherever its owner keeps them."""
         newest_first = reversed(self.directories(partition).values())
-        return self.stated_positions(partition).lines or self.system.positions_within(newest_first).lines
+        return (
+            self.stated_positions(partition).lines
+            or self.system.offsets.within(self.application, partition, newest_first).lines
+        )
 
     def position(self, partition: StorePartition) -> int | None:
         """The offset of the next changelog record that its owner would apply; None: nothing states it."""
         lines = self.changelog_lines(partition)
-        return self.system.next_record(lines[0][2]) if lines else None
+        return self.system.offsets.next_record(lines[0][2]) if lines else None
 
     def snapshot_mode(self, partition: StorePartition, mode: str) -> str:
         """How a snapshot takes its files: as [run] snapshot says, unless they were unpacked."""
@@ -76,7 +81,7 @@ class Source:
 
     def check_stopped(self) -> None:
         """Raises StoreLockedError while the owner runs."""
-        check_unlocked(self.system.lock_files(self.path, self.partitions))
+        check_unlocked(self.system.layout.lock_files(self.path, self.partitions))
 
     def every_directory(self) -> list[Path]:
         """The RocksDB directories of every store partition."""
@@ -97,7 +102,7 @@ class Source:
 
     def warnings(self) -> list[str]:
         """Warnings about the state in which its owner left it."""
-        return self.system.warnings(self.path, self.partitions)
+        return self.system.offsets.warnings(self.path, self.partitions)
 
 
 def find_source(spec: Spec) -> Source:
@@ -105,13 +110,17 @@ def find_source(spec: Spec) -> Source:
     system = source_system(spec)
     partitions, _ = find_partitions(spec)
     for partition in partitions:
-        system.segments(spec.source_path, partition)  # raises for a foreign name
+        system.segments.of(spec.source_path, partition)  # raises for a foreign name
         for name, directory in partition.directories(spec.source_path).items() if partition.has_segments else ():
             if not directory.is_dir():
                 raise not_a_segment(spec.source_path, partition, name)
-    archives = {archive: each for each in partitions if (archive := system.archive(spec.source_path, each)) is not None}
+    archives = {
+        archive: each for each in partitions if (archive := system.archives.of(spec.source_path, each)) is not None
+    }
     unpacked = _Unpacked(archives, system) if archives else None
-    return Source(spec.source_path, spec.source_format, system, tuple(partitions), unpacked=unpacked)
+    return Source(
+        spec.source_path, application_of(spec), spec.source_format, system, tuple(partitions), unpacked=unpacked
+    )
 
 
 def find_partitions(
@@ -123,7 +132,7 @@ def find_partitions(
     """
     names, left_out = spec.source.store_names if stores is None else stores, spec.source.leave_out
     try:
-        found = source_system(spec).find(spec.source_path, names, is_segmented=spec.source_format.is_segmented)
+        found = source_system(spec).layout.find(spec.source_path, names, is_segmented=spec.source_format.is_segmented)
     except RefusedError:
         check_no_backup(spec.source_path)
         raise
@@ -188,7 +197,7 @@ def files_of(directory: Path, metadata: str | None = None) -> Files:
     return Files(tuple(file_states(directory, files)), metadata or metadata_digest(directory, files))
 
 
-_KEY = tuple[str, str, int]
+_KEY = tuple[str, int]
 
 
 def check_tasks(spec: Spec, source: Source) -> str | Doubt:
@@ -212,11 +221,9 @@ def check_tasks(spec: Spec, source: Source) -> str | Doubt:
 
 
 def _changelog(source: Source, partition: StorePartition) -> _KEY | None:
-    """What tells a changelog partition, whatever the subtopology's number is; None: the task has no numbers."""
-    task = Path(partition.task)
-    with suppress(RefusedError):
-        return str(task.parent), partition.store, source.system.task_numbers(task.name)[1]
-    return None
+    """What tells a changelog partition, whatever the task's name is; None: the task has no number."""
+    number = source.system.layout.number(partition)
+    return None if number is None else (source.system.changelog.topic("", partition), number)
 
 
 def _left_behind(source: Source, shared: Sequence[Sequence[StorePartition]]) -> RefusedError:

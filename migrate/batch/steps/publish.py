@@ -23,9 +23,8 @@ from migrate.model.ledger_row import Step
 from migrate.model.plan import Plan
 from migrate.model.reports import Concern, Held
 from migrate.stores.carry_over import carry_over, copy_attributes
-from migrate.stores.files import fsync_all, fsync_directory, fsync_tree, make_directories, own_like, remove_tree, touch
+from migrate.stores.files import fsync_all, fsync_directory, fsync_tree, make_directories, own_like, remove_tree
 from migrate.stores.rocksdb.layout import identity_of
-from migrate.systems.task_tree import TASK_TREES
 
 
 def publish(
@@ -77,13 +76,11 @@ def _build(context: Context, plan: Plan, ledger: Ledger, folders: dict[str, Path
     rewritten = {partition: lines for partition, lines in found.items() if lines is not None}
     new_stores = {plan.new_partition(partition).path: folders[partition.id] for partition in plan.store_partitions}
     source, system = context.spec.source_path, source_system(context.spec)
-    left_out = {archive for each in plan.store_partitions if (archive := system.archive(source, each)) is not None}
+    left_out = {archive for each in plan.store_partitions if (archive := system.archives.of(source, each)) is not None}
     left_out |= {source / each.path for each in plan.store_partitions}  # a new store may have another name
     build_directory(source, new_stores, temporary, left_out=left_out, is_alone=is_another_system(context.spec))
     write_new_positions(context.spec, plan, temporary, rewritten)
-    tasks = {task for tree in TASK_TREES for task in tree.task_directories(temporary)}
-    touch(tasks)  # as carried over they have the old times, by which their owner may find them out of use
-    fsync_all(tasks)
+    fsync_all(target.layout.complete(temporary, [plan.new_partition(each) for each in plan.store_partitions]))
     check_unchanged(context, plan)
     context.notify("publish.built", temporary=temporary)
 

@@ -263,7 +263,7 @@ def _exchange(migration: Migration, stores: VerifiedStores, source: Source, part
         check_free(taken)
     if own_like(live, staged):
         fsync_tree(staged)
-    before = source.system.positions(migration.application, partition)
+    before = source.system.offsets.read(migration.application, partition)
     return Exchange(
         partition=partition,
         new_partition=new_partition,

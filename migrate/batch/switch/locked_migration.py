@@ -111,7 +111,7 @@ class Migration:
 
         Yields a check that no other process has opened one nevertheless. Raises StoreLockedError where one is open.
         """
-        locks = self.system.lock_files(self.application, list(partitions))
+        locks = self.system.layout.lock_files(self.application, list(partitions))
         ours = (lock for folder in stores for lock in files_named("LOCK", folder))
         return holding_locks(dict.fromkeys([*locks, *ours]))
 
@@ -125,7 +125,7 @@ class Migration:
         """Write the positions of these store partitions to their side files, durably; other lines stay."""
         unsettled: set[Path] = set()
         for partition, each in positions:
-            texts = self.system.with_positions(self.application, partition, each)
+            texts = self.system.offsets.write(self.application, partition, each)
             for file, text in ((self.application / relative, text) for relative, text in texts.items()):
                 is_changed = _replace(file, text, self.home / SIDE_FILE)
                 if is_changed or file.parent not in self._settled:  # who wrote it may have been killed before

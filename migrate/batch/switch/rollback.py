@@ -162,7 +162,7 @@ def _carry_out(
 
 
 def _between(migration: Migration, entry: Exchange) -> tuple[StorePartition, ChangelogOffsets]:
-    current = migration.system.positions(migration.application, entry.in_use)
+    current = migration.system.offsets.read(migration.application, entry.in_use)
     return migration.between(entry, entry.before, current)
 
 

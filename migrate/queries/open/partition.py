@@ -263,7 +263,7 @@ class Site:
         """The RocksDB directories in it, by the start of their segment, the oldest first."""
         if not self.partition.has_segments:
             return [(None, held)]
-        named = ((self.system.segment_start(self.partition.store, name), name) for name in os.listdir(held.path))  # noqa: PTH208
+        named = ((self.system.segments.start(self.partition.store, name), name) for name in os.listdir(held.path))  # noqa: PTH208
         starts = sorted((start, name) for start, name in named if start is not None)
         found = ((start, HeldDirectory(Path(name), held)) for start, name in starts)
         return [(start, directory) for start, directory in found if is_rocksdb(directory.path)]
@@ -272,9 +272,11 @@ class Site:
         """Its position, asked for before its files are opened: it is never ahead of them."""
         if self.position is not None:
             return parse_position(self.position)
-        stated = self.system.positions(self.application, self.partition) if self.is_in_application else None
+        stated = self.system.offsets.read(self.application, self.partition) if self.is_in_application else None
         if stated is None or stated.own_file is None:
-            stated = self.system.positions_within(each.path for each in reversed(directories))
+            stated = self.system.offsets.within(
+                self.application.name, self.partition, (each.path for each in reversed(directories))
+            )
         return parse_position(stated.own_file)
 
 

@@ -170,7 +170,7 @@ class PinnedPartition:
         directories = site.segments(self._directory)
         locks = [directory.name / "LOCK" for _, directory in directories]
         if site.is_in_application:
-            locks += site.system.lock_files(site.application, [site.partition])
+            locks += site.system.layout.lock_files(site.application, [site.partition])
         has_owner = self._owners.has_owner(dict.fromkeys(locks), self.id)
         position = site.offsets([directory for _, directory in directories])
         kept = {each.directory.identity: each for each in known if each.is_current}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import count, islice
@@ -150,7 +149,7 @@ class DirectoryStores:
         system = self._system(definition)
         stores = [] if system is STANDALONE else [name]
         try:
-            return system.find(self._path, stores, is_segmented=definition.stored.is_segmented)
+            return system.layout.find(self._path, stores, is_segmented=definition.stored.is_segmented)
         except RefusedError as error:
             check_no_backup(self._path)
             raise UnknownStateStoreError(error.message, hint=error.hint) from error
@@ -158,7 +157,12 @@ class DirectoryStores:
     def _check_all_there(self, name: str, found: set[str]) -> None:
         """Raises StoreNotReadyError where one is being moved; a task that went elsewhere has no directory."""
         for each in self._seen.values():
-            if each.store == name and each.id not in found and each.task and (self._path / each.task).is_dir():
+            if (
+                each.store == name
+                and each.id not in found
+                and each.path.parts
+                and (self._path / each.path).parent.is_dir()
+            ):
                 raise StoreNotReadyError(
                     f"the store partition {each.id} is not in {self._path}: it is being moved, or was removed",
                     hint="retry with backoff",
@@ -177,7 +181,7 @@ class DirectoryStores:
             partition=partition,
             system=system,
             definition=definition,
-            number=partition_number(system, partition),
+            number=system.layout.number(partition),
             functions=self._functions.get(name, AdapterFunctions()),
         )
 
@@ -188,10 +192,10 @@ def _same(site: Site) -> Site:
 
 def check_one_directory_each(sites: Iterable[Site]) -> None:
     """Raises RefusedError for two task directories of one partition: the application uses one of them."""
-    seen: dict[tuple[Path, int], str] = {}
+    seen: dict[tuple[str, int | None], str] = {}
     for site in sites:
-        task = Path(site.partition.task)
-        if site.number is not None and (other := seen.setdefault((task.parent, site.number), str(task))) != str(task):
+        task, changelog = site.partition.task, site.system.changelog.topic("", site.partition)
+        if site.number is not None and (other := seen.setdefault((changelog, site.number), task)) != task:
             raise RefusedError(
                 f"{other} and {task} in {site.application} both have partition {site.number} of the store "
                 f"{site.partition.store!r}: one of them was left behind when the subtopologies were renumbered",
@@ -201,23 +205,16 @@ def check_one_directory_each(sites: Iterable[Site]) -> None:
 
 def check_unpacked(system: System, application: Path, partition: StorePartition) -> None:
     """Raises InvalidStateStoreError for a store partition in an archive."""
-    if system.archive(application, partition) is not None:
+    if system.archives.of(application, partition) is not None:
         raise InvalidStateStoreError(
             f"{partition.id} is packed into an archive, which queries do not read",
             hint="unpack it into a directory, and name that",
         )
 
 
-def partition_number(system: System, partition: StorePartition) -> int | None:
-    """The partition's number; None: its task has none, as that of global stores."""
-    with suppress(RefusedError):
-        return system.task_numbers(Path(partition.task).name)[1]
-    return None
-
-
 def lock_files(sites: list[Site]) -> list[Path]:
     """The lock files that their owner holds."""
-    return [file for site in sites for file in site.system.lock_files(site.application, [site.partition])]
+    return [file for site in sites for file in site.system.layout.lock_files(site.application, [site.partition])]
 
 
 Side = Literal["live", "old", "new"]
@@ -395,7 +392,7 @@ class MigrationStores:
             partition=partition,
             system=system,
             definition=self._definitions[side],
-            number=partition_number(system, partition),
+            number=system.layout.number(partition),
             position=position,
             successor=successor,
             foreign=frozenset(foreign),

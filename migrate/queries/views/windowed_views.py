@@ -352,7 +352,7 @@ def oldest_kept(opened: Opened, definition: StoreDefinition) -> int:
     if definition.retention_ms is None or (newest := _newest(opened)) < 0:
         return 0
     system = get_system(opened.format.system)
-    return max(0, system.oldest_kept(newest, definition.retention_ms, definition.segment_ms))
+    return max(0, system.segments.oldest_kept(newest, definition.retention_ms, definition.segment_ms))
 
 
 _NEWEST: WeakKeyDictionary[Opened, int] = WeakKeyDictionary()

@@ -7,18 +7,18 @@ import pytest
 from migrate.batch.changelog.store_changelogs import line_after
 from migrate.systems import System
 from migrate.systems.checkpoint_file import OFFSET_UNKNOWN
-from migrate.systems.kafka_streams import KafkaStreams
-from migrate.systems.streamiz import Streamiz
+from migrate.systems.kafka_streams import KAFKA_STREAMS
+from migrate.systems.streamiz import STREAMIZ
 
 
 @pytest.mark.parametrize(
     ("system", "last", "offset"),
     [
-        (KafkaStreams(), 41, 41),
-        (KafkaStreams(), 0, 0),
-        (KafkaStreams(), None, OFFSET_UNKNOWN),
-        (Streamiz(), 41, 42),
-        (Streamiz(), None, 0),
+        (KAFKA_STREAMS, 41, 41),
+        (KAFKA_STREAMS, 0, 0),
+        (KAFKA_STREAMS, None, OFFSET_UNKNOWN),
+        (STREAMIZ, 41, 42),
+        (STREAMIZ, None, 0),
     ],
 )
 def test_each_system_counts_in_its_own_way(system: System, last: int | None, offset: int) -> None:

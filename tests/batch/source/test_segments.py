@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from migrate.batch.plan.target_layout import EXPIRED, NewSegment, Retention, as_they_are, re_segmented, share
 from migrate.model.plan import Input, TimeSlice
 from migrate.model.store_partition import Segment
-from migrate.systems.kafka_streams import KafkaStreams
-from migrate.systems.task_tree import KAFKA_STREAMS
+from migrate.systems.kafka_streams import KAFKA_STREAMS
+from migrate.systems.task_tree import KAFKA_STREAMS_TREE
 
 RETENTION = st.integers(1, 500).map(lambda size: Retention(size, max(size // 2, 60)))
 ODD_RETENTION = st.builds(Retention, st.integers(1, 500), st.integers(1, 500))
@@ -142,7 +142,7 @@ def test_segments_as_they_are_bear_the_name_of_today() -> None:
     ],
 )
 def test_a_segments_name_has_its_start(name: str, start: int | None) -> None:
-    assert KAFKA_STREAMS.segment_start("win", name) == start
+    assert KAFKA_STREAMS_TREE.segment_start("win", name) == start
 
 
 @pytest.mark.parametrize(
@@ -151,4 +151,4 @@ def test_a_segments_name_has_its_start(name: str, start: int | None) -> None:
 def test_a_segment_covers_half_the_retention_unless_configured(
     retention_ms: int, segment_ms: int | None, size: int
 ) -> None:
-    assert KafkaStreams().segment_size(retention_ms, segment_ms) == size
+    assert KAFKA_STREAMS.segments.size(retention_ms, segment_ms) == size

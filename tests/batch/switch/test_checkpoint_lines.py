@@ -9,11 +9,11 @@ import pytest
 from migrate import RefusedError
 from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
 from migrate.systems.checkpoint_file import format_checkpoint, read_checkpoint, replace_lines, stores_of_topics
-from migrate.systems.kafka_streams import KafkaStreams
+from migrate.systems.kafka_streams import KAFKA_STREAMS
 
 APPLICATION = "my-orders-app"
 STORES = ("orders", "x-orders", "KSTREAM-AGGREGATE-STATE-STORE-0000000001", "app-orders")
-CHANGELOGS = {store: KafkaStreams().changelog_topic(APPLICATION, "0_0", store) for store in STORES}
+CHANGELOGS = {store: f"{APPLICATION}-{store}-changelog" for store in STORES}
 
 
 @pytest.mark.parametrize(
@@ -99,13 +99,13 @@ def test_a_store_whose_name_ends_another_ones_name_has_its_own_line_alone(tmp_pa
     path = Path("0_0/rocksdb/orders")
     orders = StorePartition(id="0_0/orders", store="orders", task="0_0", path=path)
 
-    found = KafkaStreams().positions(application, orders)
+    found = KAFKA_STREAMS.offsets.read(application, orders)
     assert found == ChangelogOffsets(lines=(lines[1],))
     older = ChangelogOffsets(lines=((lines[1][0], 0, 7),), own_file="0\n0\n")
-    written = KafkaStreams().with_positions(application, orders, older)
+    written = KAFKA_STREAMS.offsets.write(application, orders, older)
     assert written == {
         Path("0_0/.checkpoint"): format_checkpoint([lines[0], (lines[1][0], 0, 7), lines[2], lines[3]]),
         Path("0_0/orders.position"): "0\n0\n",
     }
-    no_lines = KafkaStreams().with_positions(application, orders, ChangelogOffsets())
+    no_lines = KAFKA_STREAMS.offsets.write(application, orders, ChangelogOffsets())
     assert no_lines[Path("0_0/.checkpoint")] == format_checkpoint([lines[0], lines[2], lines[3]])

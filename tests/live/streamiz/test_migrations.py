@@ -14,7 +14,7 @@ from migrate.cli.main import main
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
 from migrate.systems.checkpoint_file import read_checkpoint
-from migrate.systems.streamiz import Streamiz
+from migrate.systems.streamiz import STREAMIZ
 from tests.broker.broker import Broker
 from tests.live.streamiz.adding import feed, inputs, rows, with_count
 from tests.live.streamiz.make_vectors import FORMATS
@@ -103,7 +103,7 @@ def test_whole_segments_expire(retention: int, segment: int, tmp_path: Path) -> 
     settings: dict[str, Any] = {"retention": retention, "segment": segment}
     written = drive(app, "win", lines_of("win"), **settings)
     newest = BEGIN + 59 * HOUR // 10
-    oldest = Streamiz().oldest_kept(newest, retention, segment)
+    oldest = STREAMIZ.segments.oldest_kept(newest, retention, segment)
     assert written == drive(app, "win", **settings)
     starts = [BEGIN + at * HOUR // 10 for at in range(60)]
     assert sorted(int(line.split("\t")[1]) for line in written) == [each for each in starts if each >= oldest]
