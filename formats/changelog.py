@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from formats.encoding.headers import Headers
-from formats.layout import HEADERS, PLAIN, TIMESTAMP, Carried, Field, Framing, Layout, compile_fields
+from formats.layout import HEADERS, PLAIN, TIMESTAMP, Carried, Field, Framing, RecordLayout, compile_fields
 from formats.program import Operation
 
 UNKNOWN_TIME = -1
@@ -67,11 +67,11 @@ class ChangelogForm:
     its store, or several records for an entry, has a form of its own, which overrides them.
     """
 
-    key_schema: Layout
+    key_schema: RecordLayout
     """The layout of a record's key."""
-    value_layout: Layout
+    value_layout: RecordLayout
     """The layout of a value in the store."""
-    logged_layout: Layout = PLAIN
+    logged_layout: RecordLayout = PLAIN
     """The layout of a value in the changelog."""
     own_keys: tuple[bytes, ...] = ()
     """Prefixes of the owning system's own keys among the entries, of which the changelog has no record."""
@@ -131,5 +131,5 @@ class ChangelogForm:
         return tuple(field for field in (_HEADERS_FIELD, _TIMESTAMP_FIELD) if field.name in wanted)
 
 
-def _names(layout: Layout) -> set[str]:
+def _names(layout: RecordLayout) -> set[str]:
     return {field.name for field in layout.fields}

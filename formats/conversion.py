@@ -10,7 +10,7 @@ from formats.encoding.headers import Headers
 from formats.errors import EntryError, InvalidEntryError
 from formats.format import Format
 from formats.function import Function, apply_function
-from formats.layout import HEADERS, HISTORY, TIMESTAMP, Carried, Field, Layout, compile_fields
+from formats.layout import HEADERS, HISTORY, TIMESTAMP, Carried, Field, RecordLayout, compile_fields
 from formats.program import IDENTITY, ByteProgram, Copy, Insert, Operation
 from formats.record import StateRecord
 from formats.serde import HeaderSerde
@@ -239,7 +239,7 @@ def _changes_headers(source: Format, target: Format) -> bool:
     return carries and any(isinstance(serde, HeaderSerde) for serde in serdes)
 
 
-def upgrade_program(older: Layout, source: Format) -> tuple[Operation, ...]:
+def upgrade_program(older: RecordLayout, source: Format) -> tuple[Operation, ...]:
     """The operations that turn a value of a pre-upgrade family into one of `source`, as its owner does.
 
     They take any bytes: a malformed value stays malformed, and the conversion rejects it.

@@ -19,7 +19,7 @@ from formats.layout import (
     WINDOW_END,
     WINDOW_START,
     Carried,
-    Layout,
+    RecordLayout,
 )
 from formats.record import StateRecord, Window
 from formats.serde import BYTES, Serde, uses_headers
@@ -34,7 +34,7 @@ class OlderFamily:
     """A pre-upgrade family: it holds records until the owner's upgrade has moved them."""
 
     name: str
-    value_layout: Layout
+    value_layout: RecordLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ class Format:
     """The families that hold records; None: any family the store has."""
     kind: Kind = "key-value"
     """The kind of store: a key stands for the same thing in all formats of a kind."""
-    key_schema: Layout = PLAIN
-    value_layout: Layout = PLAIN
+    key_schema: RecordLayout = PLAIN
+    value_layout: RecordLayout = PLAIN
     key_serde: Serde = BYTES
     value_serde: Serde = BYTES
     metadata_families: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class Format:
     """Pre-upgrade families of a store in upgrade mode: read where the new family has no entry."""
     has_changelog: bool = False
     """Whether the owning system can rebuild the store from a changelog."""
-    changelog_layout: Layout = PLAIN
+    changelog_layout: RecordLayout = PLAIN
     """The layout of a value in the changelog: the bare payload unless the owning system adds to it."""
     keeps_keys_in_tasks: bool = False
     """Whether a key's hash determines its task, so that a changed key may belong to another one."""

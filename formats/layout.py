@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
-from formats.program import IDENTITY, Copy, Insert, InsertSize, Operation, Reverse, Skip, SkipSize, Span
+from formats.program import IDENTITY, Copy, Insert, InsertSize, Operation, Reverse, Skip, SkipSize, SpanOperation
 
 PAYLOAD = "payload"
 
@@ -68,7 +68,7 @@ PAYLOAD_FIELD = Field(PAYLOAD, None, framing=Framing.REST)
 """The user's bytes: what the other fields leave."""
 
 
-class Layout(Protocol):
+class RecordLayout(Protocol):
     """The bytes around one payload.
 
     `unpack` and `pack` are the reference, written out by hand from the owner's source; `fields` says the same as data.
@@ -143,12 +143,12 @@ def compile_fields(
 
 def _copy(field: Field, wanted: Field) -> Operation:
     if field.framing is Framing.SPAN:
-        return Span("copy")
+        return SpanOperation("copy")
     assert field.size is not None
     return Copy(field.size) if field.is_little_endian == wanted.is_little_endian else Reverse(field.size)
 
 
 def _skip(field: Field) -> Operation:
     if field.framing is Framing.SPAN:
-        return Span("skip")
+        return SpanOperation("skip")
     return SkipSize() if field.framing is Framing.SIZE else Skip(field.size)

@@ -60,7 +60,7 @@ class Reverse:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class SpanOperation:
     """Copy or leave out a zigzag varint and as many bytes as it says."""
 
     does: Literal["copy", "skip"]
@@ -106,7 +106,7 @@ class Avro:
         return f"avro ({self.program})"
 
 
-Operation = Copy | Skip | Insert | Reverse | Span | SkipSize | InsertSize | Choose | Avro
+Operation = Copy | Skip | Insert | Reverse | SpanOperation | SkipSize | InsertSize | Choose | Avro
 IDENTITY: tuple[Operation, ...] = (Copy(),)
 
 
@@ -135,7 +135,7 @@ def _least(operation: Operation) -> int:
     match operation:
         case Copy(size=None) | Skip(size=None) | Insert() | InsertSize() | Choose() | Avro():
             return 0
-        case Span():
+        case SpanOperation():
             return 1
         case SkipSize():
             return SIZE_BYTES
@@ -148,13 +148,13 @@ def run_operations(operations: tuple[Operation, ...], data: bytes) -> bytes:
     """The converted data. Raises TruncatedEntryError where it is too short, InvalidEntryError where it does not fit."""
     if len(data) < fixed_size(operations):
         raise TruncatedEntryError("entry", len(data), fixed_size(operations))
-    run = _Run(data)
+    run = _OperationsRun(data)
     for number, operation in enumerate(operations):
         run.step(operation, behind=fixed_size(operations[number + 1 :]))
     return run.finish()
 
 
-class _Run:
+class _OperationsRun:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
@@ -179,8 +179,8 @@ class _Run:
             case _:
                 self._out.append(self._moved(operation, behind))
 
-    def _moved(self, operation: Copy | Skip | Reverse | Span, behind: int) -> bytes:
-        if isinstance(operation, Span):
+    def _moved(self, operation: Copy | Skip | Reverse | SpanOperation, behind: int) -> bytes:
+        if isinstance(operation, SpanOperation):
             taken = self._take(self._span_size(), behind)
             return taken if operation.does == "copy" else b""
         taken = self._take(operation.size, behind)

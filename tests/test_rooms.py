@@ -51,15 +51,12 @@ HOMONYMS = {
         "AtBroker",
         "Connection",
         "Context",
-        "Cursor",
         "Cursors",
         "Entries",
-        "Field",
-        "Layout",
         "MergedScan",
     ),
-    *("Part", "Places", "Reading", "Records", "Resolved", "Row", "Scan", "Segment", "Source", "Span", "Piece"),
-    *("_Comparison", "_Entry", "_Lines", "_Position", "_Run", "_Section", "_Source"),
+    *("Part", "Places", "Records", "Row", "Scan", "Segment", "Piece"),
+    *("_Comparison", "_Entry", "_Lines", "_Position", "_Source"),
 }
 """Names to be parted."""
 

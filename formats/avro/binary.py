@@ -27,7 +27,7 @@ def encode_long(value: int) -> bytes:
     return bytes(out)
 
 
-class Cursor:
+class AvroCursor:
     """Reads a value, part by part, and checks it. Raises EntryError."""
 
     __slots__ = ("at", "data", "empty")

@@ -25,7 +25,7 @@ from formats.avro.operations import (
 from formats.avro.program import AvroProgram
 from formats.avro.resolvable import compare
 from formats.avro.schema import AvroSchema, types_of
-from formats.avro.types import Array, Enum, Field, Fixed, Map, Named, Primitive, Record, Type, Types, Union
+from formats.avro.types import Array, AvroField, Enum, Fixed, Map, Named, Primitive, Record, Type, Types, Union
 from formats.errors import UnresolvableSchemasError
 
 SHARED = 24
@@ -161,7 +161,7 @@ class _Compiler:
             self.dropping = _Compiler(same, self.recursive, self.named)
         return _merged(self.dropping.types(old, old))
 
-    def _default(self, wanted: Field) -> Emit:
+    def _default(self, wanted: AvroField) -> Emit:
         tree = default_tree(self.pairing.reader, wanted)
         return Emit(codec(self.pairing.reader, wanted.type).encode(tree))
 

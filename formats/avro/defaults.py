@@ -6,11 +6,11 @@ import json
 
 from formats.avro.fastavro_tree import KEY, VALUE, Tree, primitive_tree, slot, tagged
 from formats.avro.parsing import Json
-from formats.avro.types import Array, Enum, Field, Fixed, Map, Named, Primitive, Record, Type, Types, Union
+from formats.avro.types import Array, AvroField, Enum, Fixed, Map, Named, Primitive, Record, Type, Types, Union
 from formats.errors import SchemaError
 
 
-def default_tree(types: Types, field: Field) -> Tree:
+def default_tree(types: Types, field: AvroField) -> Tree:
     """The tree of a field's default. Raises SchemaError where it is not of the field's type, or missing."""
     if field.default is None:
         raise SchemaError("there is no default")
@@ -51,7 +51,7 @@ def _named(types: Types, of: Named, found: Json) -> Tree:
     raise _wrong(known, found)
 
 
-def _of_field(types: Types, field: Field, record: dict[str, Json]) -> Tree:
+def _of_field(types: Types, field: AvroField, record: dict[str, Json]) -> Tree:
     """The tree of a field in a default record, which may leave out fields with defaults of their own."""
     if field.name in record:
         return _tree(types, field.type, record[field.name])

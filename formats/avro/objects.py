@@ -10,7 +10,7 @@ from formats.avro.binary import PACK
 from formats.avro.fastavro_tree import KEY, VALUE, Tree, branch_of, primitive_tree, slot, tagged
 from formats.avro.parsing import branch_name
 from formats.avro.program import EXACT, is_exact
-from formats.avro.types import Array, Enum, Field, Fixed, Map, Named, Primitive, Record, Type, Types, Union
+from formats.avro.types import Array, AvroField, Enum, Fixed, Map, Named, Primitive, Record, Type, Types, Union
 from formats.errors import InvalidEntryError
 
 CLASSES = {
@@ -124,7 +124,7 @@ class _Trees:
             extra = next(iter(set(found) - {each.name for each in of.fields}))
             raise InvalidEntryError(f"{path}: {of} has no field {extra!r}")
 
-        def tree(each: Field) -> Tree:
+        def tree(each: AvroField) -> Tree:
             return self.of(each.type, found[each.name], f"{path}.{each.name}")
 
         return {slot(number): tree(each) for number, each in enumerate(of.fields)}

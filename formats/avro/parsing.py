@@ -11,9 +11,9 @@ from typing import Any
 
 from formats.avro.types import (
     Array,
+    AvroField,
     Definition,
     Enum,
-    Field,
     Fixed,
     Logical,
     Map,
@@ -150,7 +150,7 @@ class _Parser:
         self.open.discard(full)
         return Named(full)
 
-    def _fields(self, record: dict[str, Json], space: str, where: str) -> tuple[Field, ...]:
+    def _fields(self, record: dict[str, Json], space: str, where: str) -> tuple[AvroField, ...]:
         found = _needed(record, "fields", where)
         if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
             raise SchemaError(f'{where}: "fields" is not a list of fields')
@@ -160,12 +160,12 @@ class _Parser:
             raise SchemaError(f"{where}: two fields with the name {twice}")
         return fields
 
-    def _field(self, found: dict[str, Json], space: str, where: str) -> Field:
+    def _field(self, found: dict[str, Json], space: str, where: str) -> AvroField:
         name = _name(found, f"{where}: a field")
         where = f"{where}.{name}"
         of = _labelled(self.type_of(_needed(found, "type", where), space, where), found)
         default = json.dumps(_default(of, found["default"])) if "default" in found else None
-        return Field(name, of, _names(found, "aliases", where), default)
+        return AvroField(name, of, _names(found, "aliases", where), default)
 
 
 def _default(of: Type, found: Json) -> Json:

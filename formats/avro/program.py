@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from formats.avro.binary import PACK, WHAT, Cursor, encode_long
+from formats.avro.binary import PACK, WHAT, AvroCursor, encode_long
 from formats.avro.operations import (
     MAX_DEPTH,
     Arrange,
@@ -65,7 +65,7 @@ class AvroProgram:
 
 def run_avro(program: AvroProgram, data: bytes) -> bytes:
     """The new value. Raises EntryError for a value that is not of the old schema, or has no place in the new one."""
-    run = _Run(data, dict(program.named))
+    run = _AvroRun(data, dict(program.named))
     out: list[bytes] = []
     try:
         run.operations(program.main, out)
@@ -76,7 +76,7 @@ def run_avro(program: AvroProgram, data: bytes) -> bytes:
     return b"".join(out)
 
 
-class _Run(Cursor):
+class _AvroRun(AvroCursor):
     __slots__ = ("depth", "named")
 
     def __init__(self, data: bytes, named: dict[str, Operations]) -> None:
@@ -137,14 +137,14 @@ class _Run(Cursor):
             out.extend(parts[number])
 
 
-STEPS: dict[type, Callable[[_Run, Any, list[bytes]], None]] = {
-    Keep: _Run.keep_value,
-    Promote: _Run.promote,
+STEPS: dict[type, Callable[[_AvroRun, Any, list[bytes]], None]] = {
+    Keep: _AvroRun.keep_value,
+    Promote: _AvroRun.promote,
     Emit: lambda run, operation, out: out.append(operation.data),
-    Refuse: _Run.refuse,
-    Call: _Run.call,
+    Refuse: _AvroRun.refuse,
+    Call: _AvroRun.call,
     Drop: lambda run, operation, out: run.operations(operation.body, []),
     Choice: lambda run, operation, out: run.operations(operation.branches[run.index(len(operation.branches))], out),
-    Repeat: _Run.repeat,
-    Arrange: _Run.arrange,
+    Repeat: _AvroRun.repeat,
+    Arrange: _AvroRun.arrange,
 }

@@ -8,7 +8,7 @@ from formats.avro.binary import BITS
 from formats.avro.defaults import default_tree
 from formats.avro.matching import Pairing, meanings_differ, short
 from formats.avro.program import EXACT
-from formats.avro.types import Array, Enum, Field, Fixed, Map, Named, Primitive, Record, Type, Union
+from formats.avro.types import Array, AvroField, Enum, Fixed, Map, Named, Primitive, Record, Type, Union
 from formats.errors import SchemaError
 
 Lost = dict[tuple[str, str], dict[int, str]]
@@ -32,13 +32,13 @@ class Findings:
 def compare(pairing: Pairing) -> Findings:
     """Compare every part of both schemas."""
     root = pairing.writer.root
-    comparison = _Comparison(pairing)
+    comparison = _SchemaComparison(pairing)
     comparison.types(root, pairing.reader.root, short(root.name) if isinstance(root, Named) else str(root))
     return comparison.findings
 
 
 @dataclass(slots=True)
-class _Comparison:
+class _SchemaComparison:
     pairing: Pairing
     findings: Findings = field(default_factory=Findings)
     seen: set[tuple[str, str]] = field(default_factory=set)
@@ -138,13 +138,13 @@ class _Comparison:
             else:
                 self._default(wanted, where)
 
-    def _lost(self, wanted: Field, old: Record, new: Record) -> str | None:
+    def _lost(self, wanted: AvroField, old: Record, new: Record) -> str | None:
         """The old field that the new one means, where Java's Avro would take the default."""
         if self.pairing.renaming.type(old.name) == new.name:
             return None
         return next((each.name for each in old.fields if each.name in (wanted.name, *wanted.aliases)), None)
 
-    def _default(self, wanted: Field, where: str) -> None:
+    def _default(self, wanted: AvroField, where: str) -> None:
         try:
             default_tree(self.pairing.reader, wanted)
         except SchemaError as error:

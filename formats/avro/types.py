@@ -82,7 +82,7 @@ Type = Primitive | Array | Map | Union | Named
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class AvroField:
     """A field of a record."""
 
     name: str
@@ -98,7 +98,7 @@ class Record:
 
     name: str
     aliases: tuple[str, ...]
-    fields: tuple[Field, ...]
+    fields: tuple[AvroField, ...]
 
     def __str__(self) -> str:
         return f"record {self.name}"

@@ -21,7 +21,7 @@ _SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class ResolvedSchema:
     """A value that is already written with this schema: without a function it need not become an object."""
 
     schema: AvroSchema
@@ -75,14 +75,14 @@ class AvroSerde:
         if self.reader is None:
             return read(data, schema, schema)
         try:
-            return Resolved(self.reader, resolve(data, schema, self.reader), schema, data)
+            return ResolvedSchema(self.reader, resolve(data, schema, self.reader), schema, data)
         except UnresolvableSchemasError as error:
             raise InvalidEntryError(f"schema {schema_id} cannot be read as the new one: {error}") from error
 
     def encode(self, payload: Any) -> bytes:  # noqa: ANN401
         """The framed payload of an object. Raises EntryError for an object that does not fit the schema."""
         schema_id, schema = self.written
-        is_written = isinstance(payload, Resolved) and payload.schema == schema
+        is_written = isinstance(payload, ResolvedSchema) and payload.schema == schema
         data = payload.data if is_written else write(payload, schema)
         return pack_frame(self.frame, schema_id) + data
 
@@ -91,7 +91,7 @@ class AvroSerde:
         return framed_headers(self.frame, self.part, self.written[0], headers)
 
     def resolving_to(self, reader: AvroSchema) -> AvroSerde:
-        """The same payloads, decoded to `Resolved`."""
+        """The same payloads, decoded to `ResolvedSchema`."""
         return replace(self, reader=reader)
 
     @property

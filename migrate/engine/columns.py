@@ -19,7 +19,7 @@ from formats.program import (
     Reverse,
     Skip,
     SkipSize,
-    Span,
+    SpanOperation,
 )
 from migrate.engine.generated import compile_column
 from migrate.engine.matrix import RowPlan, plan_rows
@@ -135,7 +135,7 @@ def _growth(operations: tuple[Operation, ...]) -> int | None:
     growth = 0
     for operation in operations:
         match operation:
-            case Copy() | Reverse() | Span(does="copy"):
+            case Copy() | Reverse() | SpanOperation(does="copy"):
                 pass
             case Insert(data=data):
                 growth += len(data)

@@ -27,7 +27,7 @@ from formats.program import (
     Reverse,
     Skip,
     SkipSize,
-    Span,
+    SpanOperation,
     fixed_size,
 )
 from migrate.engine.avro.function import generate_column
@@ -184,7 +184,7 @@ class _Writer:
                 end = self._at.moved(SIZE_BYTES)
                 self._conditions.append(f"{_slice(self._at, end)} == size(len(v) - ({end}))")
                 self._skip(end)
-            case Span(does=does):
+            case SpanOperation(does=does):
                 self._span(does_copy=does == "copy", behind=behind)
             case Choose():
                 self._part(_choose_column(operation), behind)

@@ -26,7 +26,7 @@ from formats.program import (
     Reverse,
     Skip,
     SkipSize,
-    Span,
+    SpanOperation,
     fixed_size,
 )
 from migrate.engine.bail_out import BailOutError
@@ -142,7 +142,7 @@ class _Walk:
                 self._move(limit - self.at if size is None else size, limit)
             case Reverse(size=size):
                 self._move(size, limit, is_reversed=True)
-            case Span(does=does):
+            case SpanOperation(does=does):
                 size = self._span_size()
                 self._move(size, limit) if does == "copy" else self._take(size, limit)
             case SkipSize():

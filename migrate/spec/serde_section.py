@@ -61,13 +61,13 @@ _LIKE = '"89791762-2336-4186-9674-299b90a802e2"'
 _Id = Annotated[NamedId, BeforeValidator(_named_id)]
 
 
-class _Section(BaseModel):
+class _PayloadSection(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, defer_build=True, hide_input_in_errors=True, validate_by_name=False
     )
 
 
-class _SerdeSection(_Section):
+class _SerdeSection(_PayloadSection):
     serde: str
     endian: Literal["big", "little"] | None = None
     frame: Frame | None = None
@@ -167,7 +167,7 @@ class NewSerdeSection(_SerdeSection):
             raise ValueError("give `id` or `guid`, not both")
 
 
-class SerdeChangeSection(_Section):
+class SerdeChangeSection(_PayloadSection):
     """How the payload of one part of each record is written, and what it becomes."""
 
     source: Annotated[OldSerdeSection, Field(alias="from")]

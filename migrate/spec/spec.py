@@ -102,7 +102,7 @@ _Names = Annotated[
 Milliseconds = Annotated[int, Field(gt=0, lt=1 << 53)]
 
 
-class _Section(BaseModel):
+class _SpecSection(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, hide_input_in_errors=True)
 
     if not TYPE_CHECKING:  # type checkers derive the parameters from the fields
@@ -117,7 +117,7 @@ class _Section(BaseModel):
         __init__.__pydantic_base_init__ = True  # a section inside a spec is validated with it, not by a call
 
 
-class SourceSection(_Section):
+class SourceSection(_SpecSection):
     """`[source]`: the old store."""
 
     format: str
@@ -146,7 +146,7 @@ class SourceSection(_Section):
         return self.stores if self.store is None else (self.store,)
 
 
-class TargetSection(_Section):
+class TargetSection(_SpecSection):
     """`[target]`: the new store."""
 
     format: str
@@ -174,7 +174,7 @@ class TargetSection(_Section):
         return tuple(names) if self.store is None else (self.store,)
 
 
-class ConversionSection(_Section):
+class ConversionSection(_SpecSection):
     """`[conversion]`: what happens to each record."""
 
     default_timestamp_ms: Annotated[int, Field(ge=-1, lt=1 << 63)] = -1
@@ -198,7 +198,7 @@ class ConversionSection(_Section):
         return self
 
 
-class ChangelogSection(_Section):
+class ChangelogSection(_SpecSection):
     """`[changelog]`: the store and its changelog are migrated as one."""
 
     bootstrap: Annotated[str, AfterValidator(checked_bootstrap)]
@@ -221,7 +221,7 @@ class ChangelogSection(_Section):
     """What the application's other internal topics hold is meant to stay as it is."""
 
 
-class RunSection(_Section):
+class RunSection(_SpecSection):
     """`[run]`: how the migration runs. None of it changes the result."""
 
     chunk_size: Annotated[ByteSize, BeforeValidator(_size), Field(gt=0)] = ByteSize(1 << 30)
@@ -242,7 +242,7 @@ class RunSection(_Section):
     """Convert the application's directory, or an earlier snapshot of it while the application goes on."""
 
 
-class Spec(_Section):
+class Spec(_SpecSection):
     """One migration: as `load_spec` reads it from a file, or built in code with the same keys.
 
     A section is a dict of its keys, or an object of its class; `[conversion] function` can be the function itself, for

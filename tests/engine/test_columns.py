@@ -23,7 +23,7 @@ from formats.program import (
     Reverse,
     Skip,
     SkipSize,
-    Span,
+    SpanOperation,
     run_operations,
 )
 from formats.serdes.avro_serde import AvroSerde
@@ -38,7 +38,7 @@ from tests.formats.serdes.schemas import NEW, OLD
 Operations = tuple[Operation, ...]
 
 SIZES = st.integers(0, 9)
-SPANS: st.SearchStrategy[Operation] = st.sampled_from([Span("copy"), Span("skip")])
+SPANS: st.SearchStrategy[Operation] = st.sampled_from([SpanOperation("copy"), SpanOperation("skip")])
 STEPS: st.SearchStrategy[Operation] = st.one_of(
     st.builds(Copy, SIZES),
     st.builds(Skip, SIZES),
@@ -69,7 +69,7 @@ def _programs(rest: st.SearchStrategy[Operation]) -> st.SearchStrategy[Operation
 
 
 def _is_fixed(operation: Operation) -> bool:
-    return not isinstance(operation, Span)
+    return not isinstance(operation, SpanOperation)
 
 
 RESTS: st.SearchStrategy[Operation] = st.sampled_from([Copy(), Skip()])
@@ -106,7 +106,7 @@ class Writer:
                 yield self._bytes(self._size(self._rest))
             case Copy(size=int(size)) | Skip(size=int(size)) | Reverse(size=size):
                 yield self._bytes(size)
-            case Span():
+            case SpanOperation():
                 size = self._size(self._span)
                 yield pack_varint(size) + self._bytes(size)
             case SkipSize():
@@ -176,16 +176,16 @@ def test_pairs_convert_as_their_values_do(program: Operations, count: int, chanc
 @pytest.mark.parametrize(
     ("operations", "good", "bad"),
     [
-        ((Span("skip"), Copy()), "024161", "064161"),  # one byte more than there is
-        ((Span("skip"), Copy()), "024161", "034161"),  # an odd byte: a negative size
-        ((Span("skip"), Copy()), "024161", "086161"),  # more than there is
-        ((Span("skip"), Copy(), Skip(1)), "024161", "066161"),  # into what must follow
-        ((Span("copy"), Copy(1), Copy()), "024161", "0461 61"),
-        ((Span("copy"), Copy()), "0000", "8000"),  # a zero of two bytes
-        ((Span("copy"), Copy()), "0000", "8080"),  # no end
-        ((Span("copy"), Copy()), "024100000000", "ffffffff7f00"),  # more than 32 bits
-        ((Span("copy"),), "024161"[:4], "0041"),  # bytes left over
-        ((Copy(), Span("skip")), "6100", "6102"),
+        ((SpanOperation("skip"), Copy()), "024161", "064161"),  # one byte more than there is
+        ((SpanOperation("skip"), Copy()), "024161", "034161"),  # an odd byte: a negative size
+        ((SpanOperation("skip"), Copy()), "024161", "086161"),  # more than there is
+        ((SpanOperation("skip"), Copy(), Skip(1)), "024161", "066161"),  # into what must follow
+        ((SpanOperation("copy"), Copy(1), Copy()), "024161", "0461 61"),
+        ((SpanOperation("copy"), Copy()), "0000", "8000"),  # a zero of two bytes
+        ((SpanOperation("copy"), Copy()), "0000", "8080"),  # no end
+        ((SpanOperation("copy"), Copy()), "024100000000", "ffffffff7f00"),  # more than 32 bits
+        ((SpanOperation("copy"),), "024161"[:4], "0041"),  # bytes left over
+        ((Copy(), SpanOperation("skip")), "6100", "6102"),
         ((SkipSize(), Copy()), "0200000061 62", "010000006162"),
         ((SkipSize(), Copy()), "0200000061 62", "030000006162"),
         ((SkipSize(), Copy(), Skip(1)), "0200000061 62", "010000006162"),
@@ -216,8 +216,10 @@ def test_a_record_that_does_not_fit_is_noticed(
 def test_spans_of_any_size_are_passed_over(sizes: tuple[int, int]) -> None:
     values = [pack_varint(size) + bytes(size) + b"the rest" for size in sizes] * MIN_ROWS
     batch = _batch([b"%02d" % number for number in range(len(values))], values)
-    assert compile_program(ByteProgram(IDENTITY, (Span("skip"), Copy())))(batch).values == [b"the rest"] * len(values)
-    assert compile_program(ByteProgram(IDENTITY, (Span("copy"), Copy())))(batch).values == values
+    assert compile_program(ByteProgram(IDENTITY, (SpanOperation("skip"), Copy())))(batch).values == [b"the rest"] * len(
+        values
+    )
+    assert compile_program(ByteProgram(IDENTITY, (SpanOperation("copy"), Copy())))(batch).values == values
 
 
 def test_what_stays_as_it_is_is_not_copied() -> None:
@@ -229,7 +231,7 @@ def test_what_stays_as_it_is_is_not_copied() -> None:
 
 def test_a_program_of_one_batch_does_not_outlive_it() -> None:
     """What a batch's records said of themselves is asked again of the next one."""
-    program = ByteProgram(IDENTITY, (Span("skip"), Copy()))
+    program = ByteProgram(IDENTITY, (SpanOperation("skip"), Copy()))
     for heads in ("00616162", "02616162", "00616162", "04616162", "00"):
         values = [bytes.fromhex(heads)] * (2 * MIN_ROWS)
         batch = _batch([b"%02d" % number for number in range(len(values))], values)
@@ -249,7 +251,7 @@ def test_values_of_several_schemas_are_converted_together(values: list[bytes], b
     """Behind headers, as in a store of Kafka Streams, so that the frame is somewhere in the middle."""
     payload = compile_serdes(AvroSerde(tuple(SCHEMAS.items()), "confluent"), AvroSerde(((7, NEW),), "confluent"))
     assert payload is not None
-    program: Operations = (Span("copy"), Copy(8), *payload)
+    program: Operations = (SpanOperation("copy"), Copy(8), *payload)
     column = [pack_varint(3) + b"abc" + bytes(8) + value for value in values] * times
     if bad is not None:
         column.append(bad)

@@ -22,7 +22,7 @@ from formats.program import (
     Reverse,
     Skip,
     SkipSize,
-    Span,
+    SpanOperation,
     fixed_size,
     run_operations,
 )
@@ -152,7 +152,7 @@ def test_a_program_reads_as_what_it_does(source: str, target: str, text: str) ->
 
 def test_every_operation_reads_as_what_it_does() -> None:
     choice = Choose(((b"\0\0\0\0\1", (Insert(b"\0\0\0\0\2"), Copy())), (b"\1", (Skip(2), Copy()))))
-    assert _show((Reverse(8), SkipSize(), InsertSize(), Span("skip"), choice)) == (
+    assert _show((Reverse(8), SkipSize(), InsertSize(), SpanOperation("skip"), choice)) == (
         "reverse 8, skip the size of the rest, insert the size of the rest, skip a span, "
         "choose (0000000001: insert 0000000002, copy the rest; 01: skip 2, copy the rest)"
     )
@@ -177,9 +177,9 @@ CHOICE = (Choose(((b"a", (Skip(1), Copy())), (b"bc", (InsertSize(), Copy())))), 
         ((Skip(1), Insert(b"--"), Copy(2), Skip(1), Copy(), Insert(b"!")), b"abcdef", b"--bcef!"),
         ((Skip(1), Insert(b"--"), Copy(2), Skip(1), Copy(), Insert(b"!")), b"abcd", b"--bc!"),
         ((Copy(), Reverse(3), Copy(1)), b"abcdef", b"abedcf"),
-        ((Span("copy"), Copy()), b"\x04abcd", b"\x04abcd"),
-        ((Span("skip"), Copy()), b"\x04abcd", b"cd"),
-        ((Span("skip"), Copy(1), Copy()), b"\x80\x01" + bytes(64) + b"ab", b"ab"),
+        ((SpanOperation("copy"), Copy()), b"\x04abcd", b"\x04abcd"),
+        ((SpanOperation("skip"), Copy()), b"\x04abcd", b"cd"),
+        ((SpanOperation("skip"), Copy(1), Copy()), b"\x80\x01" + bytes(64) + b"ab", b"ab"),
         ((Copy(1), SkipSize(), Copy()), b"a\2\0\0\0bc", b"abc"),
         ((Copy(1), InsertSize(), Copy(), Insert(b"!")), b"abc", b"a\3\0\0\0bc!"),
         ((InsertSize(), Copy(1), InsertSize(), Copy()), b"ab", b"\6\0\0\0a\1\0\0\0b"),
@@ -196,11 +196,11 @@ def test_operations_read_from_left_to_right(operations: tuple[Operation, ...], d
     ("operations", "data", "reason"),
     [
         ((Skip(1), Copy(2), Skip(1), Copy()), b"abc", "entry has 3 bytes, the layout needs at least 4"),
-        ((Span("skip"), Copy(2)), b"\x04abc", "entry has 4 bytes, the layout needs at least 5"),
-        ((Span("skip"), Copy()), b"\x04a", "entry has 2 bytes, the layout needs at least 3"),
-        ((Span("skip"), Copy()), b"\x01abc", "a span has a size of -1"),
-        ((Span("skip"), Copy()), b"\x80\x00", "a varint is not in the form that its owner writes"),
-        ((Span("skip"), Copy()), b"\x80", "varint has 1 bytes, the layout needs at least 2"),
+        ((SpanOperation("skip"), Copy(2)), b"\x04abc", "entry has 4 bytes, the layout needs at least 5"),
+        ((SpanOperation("skip"), Copy()), b"\x04a", "entry has 2 bytes, the layout needs at least 3"),
+        ((SpanOperation("skip"), Copy()), b"\x01abc", "a span has a size of -1"),
+        ((SpanOperation("skip"), Copy()), b"\x80\x00", "a varint is not in the form that its owner writes"),
+        ((SpanOperation("skip"), Copy()), b"\x80", "varint has 1 bytes, the layout needs at least 2"),
         ((SkipSize(), Copy()), b"\3\0\0\0ab", "the value says that it has 3 bytes, and 2 follow"),
         ((Copy(2),), b"abc", "1 bytes are left over"),
         (CHOICE, b"cxyz", "no case for bytes that begin with 637879"),
@@ -217,6 +217,9 @@ def test_what_does_not_fit_is_refused_with_the_reason(
 
 def test_the_least_size_is_what_the_operations_need() -> None:
     assert (
-        fixed_size((Copy(2), Skip(1), Reverse(4), Span("copy"), SkipSize(), InsertSize(), Insert(b"x"), *CHOICE)) == 13
+        fixed_size(
+            (Copy(2), Skip(1), Reverse(4), SpanOperation("copy"), SkipSize(), InsertSize(), Insert(b"x"), *CHOICE)
+        )
+        == 13
     )
     assert fixed_size(IDENTITY) == 0

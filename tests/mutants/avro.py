@@ -16,7 +16,7 @@ AVRO: tuple[Mutant, ...] = (
     Mutant(
         name="alias-of-another-record-passes",
         claim="I2",
-        definition="_Comparison._lost",
+        definition="_SchemaComparison._lost",
         old="        if self.pairing.renaming.type(old.name) == new.name:\n",
         new="        if True:\n",
         tests=("test_an_alias_that_is_not_clear_or_would_lose_a_value_is_refused",),
@@ -56,7 +56,7 @@ AVRO: tuple[Mutant, ...] = (
     Mutant(
         name="empty-items-counted-by-block",
         claim="I2",
-        definition="Cursor.block",
+        definition="AvroCursor.block",
         old="            self.empty += count\n",
         new="            self.empty = count\n",
         tests=("test_every_path_has_the_same_bound_of_items_without_bytes",),

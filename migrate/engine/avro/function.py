@@ -15,7 +15,7 @@ from typing import Any
 from formats.avro.binary import PACK
 from formats.avro.operations import MAX_DEPTH, Arrange, Call, Choice, Drop, Emit, Operations, Promote, Repeat
 from formats.avro.program import EXACT, AvroProgram, is_exact, run_avro
-from migrate.engine.avro.reading import END, Constant, Piece, Reading, Source, Span, Variable, table_of
+from migrate.engine.avro.reading import END, AvroReading, AvroSource, Constant, CopiedSpan, Piece, Variable, table_of
 from migrate.engine.bail_out import BailOutError
 
 Column = Callable[[list[bytes]], list[bytes]]
@@ -52,7 +52,7 @@ def generate_column(program: AvroProgram) -> Column:
 
 @lru_cache(maxsize=64)
 def _bound(program: AvroProgram) -> tuple[Callable[[bytes], bytes], Column]:
-    source = Source(program)
+    source = AvroSource(program)
     slow = partial(run_avro, program)
     names: dict[str, Any] = {
         "BailOut": BailOutError,
@@ -77,15 +77,15 @@ LARGE = 5000
 """A function of more lines is not written out a second time for columns."""
 
 
-class Function(Reading):
+class Function(AvroReading):
     """Writes the code of one function, and collects the pieces of the new value."""
 
-    def __init__(self, source: Source, *, indent: int, start: str | None, depth: str) -> None:
+    def __init__(self, source: AvroSource, *, indent: int, start: str | None, depth: str) -> None:
         super().__init__(source, indent=indent, start=start, depth=depth)
         self._names = 0
 
     @classmethod
-    def render(cls, source: Source, name: str, operations: Operations, writes: bool) -> list[str]:
+    def render(cls, source: AvroSource, name: str, operations: Operations, writes: bool) -> list[str]:
         """The lines of a function that returns (what it writes, where the value ends), or only where the value ends."""
         body = cls(source, indent=1, start=None, depth="k")
         body.line(f"if k > {MAX_DEPTH}:")
@@ -106,7 +106,10 @@ class Function(Reading):
 
     def to_the_end(self, pieces: list[Piece]) -> list[Piece]:
         """The pieces, where a span that ends at the current position ends with the value."""
-        return [Span(each.begin, END) if isinstance(each, Span) and each.end == self._here else each for each in pieces]
+        return [
+            CopiedSpan(each.begin, END) if isinstance(each, CopiedSpan) and each.end == self._here else each
+            for each in pieces
+        ]
 
     def pieces(self, operations: Operations) -> list[Piece]:
         """Write the code that reads for these operations, and return what they write."""
@@ -115,7 +118,7 @@ class Function(Reading):
             if self.source.copies((operation,)):
                 begin = self._place()
                 self.walk((operation,))
-                pieces.append(Span(begin, self._place()))
+                pieces.append(CopiedSpan(begin, self._place()))
             else:
                 pieces.extend(PIECES[type(operation)](self, operation))
         return pieces
@@ -196,7 +199,7 @@ class Function(Reading):
         self._count(operation)
         self.line("if n:")
         self.indent += 1
-        head = self.expression([Span(begin, self._place())])
+        head = self.expression([CopiedSpan(begin, self._place())])
         self.line(f"{items} = [{head}]")
         self.line("for _ in range(n >> 1):")
         self._block_into(operation.body, items, "{}.append({})")
@@ -226,11 +229,11 @@ def _joined(pieces: list[Piece]) -> list[Piece]:
     joined: list[Piece] = []
     for piece in pieces:
         last = joined[-1] if joined else None
-        if isinstance(piece, Span) and isinstance(last, Span) and last.end == piece.begin:
-            joined[-1] = Span(last.begin, piece.end)
+        if isinstance(piece, CopiedSpan) and isinstance(last, CopiedSpan) and last.end == piece.begin:
+            joined[-1] = CopiedSpan(last.begin, piece.end)
         elif isinstance(piece, Constant) and isinstance(last, Constant):
             joined[-1] = Constant(last.data + piece.data)
-        elif not isinstance(piece, Span) or piece.begin != piece.end:
+        elif not isinstance(piece, CopiedSpan) or piece.begin != piece.end:
             joined.append(piece)
     return joined
 
@@ -246,7 +249,7 @@ PIECES: dict[type, Callable[[Function, Any], list[Piece]]] = {
 }
 
 
-def render(source: Source) -> str:
+def render(source: AvroSource) -> str:
     """The source of the module: `convert`, `convert_column` and the functions that they call."""
     lines: list[str] = []
     for name, before, last, after in (

@@ -34,10 +34,10 @@ LONGEST = {"int": (5, 16), "long": (10, 2)}
 """By kind: how many bytes a number may take, and what its last byte must be below."""
 
 
-class Reading:
+class AvroReading:
     """Writes the code that reads a value, line by line."""
 
-    def __init__(self, source: Source, *, indent: int, start: str | None, depth: str) -> None:
+    def __init__(self, source: AvroSource, *, indent: int, start: str | None, depth: str) -> None:
         self.source = source
         self.indent = indent
         self.base = indent
@@ -223,16 +223,16 @@ def table_of(operation: Choice) -> dict[int, bytes] | None:
     return table
 
 
-WALKS: dict[type, Callable[[Reading, Any], None]] = {
-    Keep: Reading._walk_keep,
+WALKS: dict[type, Callable[[AvroReading, Any], None]] = {
+    Keep: AvroReading._walk_keep,
     Promote: lambda reading, operation: reading._walk_keep(Keep(operation.kind, 4)),
     Emit: lambda reading, operation: None,
     Refuse: lambda reading, operation: reading.line("raise BailOut"),
     Call: lambda reading, operation: reading._walk_function(reading.source.named[operation.name], operation.level),
     Drop: lambda reading, operation: reading.walk(operation.body),
-    Choice: Reading._walk_choice,
-    Repeat: Reading._walk_repeat,
-    Arrange: Reading._walk_arrange,
+    Choice: AvroReading._walk_choice,
+    Repeat: AvroReading._walk_repeat,
+    Arrange: AvroReading._walk_arrange,
 }
 
 
@@ -241,7 +241,7 @@ END = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class CopiedSpan:
     """Bytes of the old value, from one position to another."""
 
     begin: str
@@ -262,11 +262,11 @@ class Variable:
     name: str
 
 
-Piece = Span | Constant | Variable
+Piece = CopiedSpan | Constant | Variable
 
 
 @dataclass(slots=True)
-class Source:
+class AvroSource:
     """The constants and functions of one program's source."""
 
     program: AvroProgram
