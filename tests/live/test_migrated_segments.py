@@ -107,7 +107,10 @@ IN_PLACE = [
     ("4.0.1", ("window-1",), kinds.HEADERS_WINDOW, 30, "4.3.1"),
     ("4.3.1", ("window-1", "window-2"), kinds.HEADERS_WINDOW, 20, "4.3.1"),
     ("4.3.1", ("timestamped-window-1", "timestamped-window-2"), kinds.TIMESTAMPED_WINDOW, 120, "4.0.1"),
-    ("4.3.1", ("key-value-1",), kinds.TIMESTAMPED_KEY_VALUE, None, "3.9.1"),
+    *(
+        (old, ("key-value-1",), kinds.TIMESTAMPED_KEY_VALUE, None, new)
+        for old, new in (("3.9.1", "3.9.1"), ("4.0.1", "4.0.1"), ("4.3.1", "4.3.1"), ("4.3.1", "3.9.1"))
+    ),
 ]
 
 
