@@ -1,7 +1,5 @@
 """The long form of the state machine: `python -m tests.dual --steps 100000`."""
 
-from __future__ import annotations
-
 import time
 
 import click

@@ -1,7 +1,5 @@
 """What a crash of the process leaves: the files as they stand, with nothing closed."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

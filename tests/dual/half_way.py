@@ -1,7 +1,5 @@
 """A store that is half converged, and what may happen to its directories then."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

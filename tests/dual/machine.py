@@ -1,7 +1,5 @@
 """A state machine over a DualReadStore: all that a processor may do, and all that may happen to it, against a dict."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Old and new formats that a DualReadStore can stand between, and what each makes of an old record."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

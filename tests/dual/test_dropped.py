@@ -1,7 +1,5 @@
 """What `convert` drops is a record that cannot be converted, unless it may be dropped; then it is counted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

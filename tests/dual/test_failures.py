@@ -1,7 +1,5 @@
 """What the adapter does when the storage fails, and when another process has the store."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

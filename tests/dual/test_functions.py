@@ -1,7 +1,5 @@
 """Whatever the caller's own functions raise: it costs the record, not the store, and nothing that is acknowledged."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from pathlib import Path

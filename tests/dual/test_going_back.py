@@ -3,8 +3,6 @@
 RocksDB numbers manifests alike, so that a copy may have the manifest that the new store's directory speaks of.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A store that is half converged has its records in two places: only the adapter may open it."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

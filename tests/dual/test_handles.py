@@ -1,7 +1,5 @@
 """Names of stores and handles to them: what a reader in another thread is told when the store behind changes."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the adapter remembers of keys is bounded by their bytes, not only by their number."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Metrics of a lazy store: what an application's registry says of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Moving single records: whose old copy it is, and what the hook may do."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

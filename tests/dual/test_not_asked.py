@@ -1,7 +1,5 @@
 """An old store as the adapter left it is accepted without `on_foreign_writes`, whichever process was killed."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

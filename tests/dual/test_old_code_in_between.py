@@ -1,7 +1,5 @@
 """The old code has its store back for a while: the adapter asks which store wins, and finds whatever it put."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """One rule of the adapter after the other, in the smallest store that shows it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Whatever a processor does, and however often it crashes, it sees what a dict would show."""
 
-from __future__ import annotations
-
 from hypothesis import HealthCheck, settings
 
 from tests.dual.machine import StoreMachine

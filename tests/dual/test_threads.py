@@ -3,8 +3,6 @@
 Every third key is never deleted and has versions that only rise; the keys between come and go.
 """
 
-from __future__ import annotations
-
 import random
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Objects around a store of bytes."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One recorded run, for all tests that look at it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 `python -m tests.durability.lazy_program BASE EVENTS ARRANGEMENT`: after each step it says so to the file EVENTS.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 What a row of the ledger vouches for is listed by step in REFERENTS; a new step needs a line there, and nothing else.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

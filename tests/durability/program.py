@@ -4,8 +4,6 @@
 BROKEN is the dotted name of a function of this code base that then does nothing.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import sys

@@ -1,7 +1,5 @@
 """Migrations small enough to look at every call that they make."""
 
-from __future__ import annotations
-
 import shutil
 from copy import deepcopy
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ No power is cut: what a disk may hold after it is worked out from the recorded c
 directories, in several ways, since a disk may keep or lose whatever was not synced, and may do so for each database.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass

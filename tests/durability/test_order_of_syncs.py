@@ -4,8 +4,6 @@ Seen from outside: every system call of a real run is recorded, and replayed on 
 could take away.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -4,8 +4,6 @@ No power is cut: what a disk may hold after it is worked out from the recorded c
 directory, in several ways, since a disk may keep or lose whatever was not synced.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 What is lost with a row is not lost: receipts lie beside the chunks, and every later step can be repeated.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A call counts from the line on which it returned; `began` is the line on which i
 nothing that happened while it ran.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """`python -m tests.kill`: kill migrations, count the kills, and fail where anything did not survive."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import tempfile

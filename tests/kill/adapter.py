@@ -1,7 +1,5 @@
 """A processor on the lazy adapter is killed at any instant: what was acknowledged stays, and nothing else is there."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field

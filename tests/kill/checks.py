@@ -1,7 +1,5 @@
 """What must hold of a migration after each kill, and once its commands have ended."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import pairwise

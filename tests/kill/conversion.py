@@ -1,7 +1,5 @@
 """The function of the runs on Spark."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 

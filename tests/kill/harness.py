@@ -1,7 +1,5 @@
 """Migrations that are killed again and again, two at a time, and what came of it."""
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator

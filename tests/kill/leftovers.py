@@ -1,7 +1,5 @@
 """What may lie in a migration's folder once its commands have ended: exactly what docs/operations.md lists."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One migration in a directory of its own, and the processes that work on it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

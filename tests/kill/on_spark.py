@@ -1,7 +1,5 @@
 """Runs by `spark-submit`, or over processes without Spark, killed with all their processes at any instant."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Which migration is killed where: planned in advance, from the seed alone."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace

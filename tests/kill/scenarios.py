@@ -1,7 +1,5 @@
 """What is migrated, and by which commands."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace

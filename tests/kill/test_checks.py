@@ -1,7 +1,5 @@
 """The checks of the kill harness see what they are there for, and it counts as a kill only what was one."""
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator

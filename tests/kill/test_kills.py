@@ -1,7 +1,5 @@
 """A short form of `python -m tests.kill`, which kills at every event."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.kill.adapter import kill_adapter

@@ -1,7 +1,5 @@
 """A run that was killed, and whose stored plan has a gap by then: it goes on with none of it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """Directories by content: what an application sees of its state."""
 
-from __future__ import annotations
-
 import hashlib
 import stat
 from collections.abc import Iterable

@@ -3,8 +3,6 @@
 Both sides know the operations from the seed alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -3,8 +3,6 @@
 Forking is safe before the first thread only: a lock that another thread held would stay held in the child for ever.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import select

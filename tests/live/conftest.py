@@ -1,7 +1,5 @@
 """State directories that several modules of live tests start from."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 

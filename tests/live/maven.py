@@ -1,7 +1,5 @@
 """Maven, for the Java programs of the live tests: a cache of its own, and no network where it has all."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Migrates stores of a real state directory one after the other, and says what they must hold then."""
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping

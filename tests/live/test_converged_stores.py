@@ -1,7 +1,5 @@
 """Stores that the real Kafka Streams wrote, converged by the lazy adapter, and opened by the same version again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -33,10 +31,8 @@ def test_converged_stores_open_in_their_owner(version: str, tmp_path: Path) -> N
     expected = make_state(
         version, app, store=one, kind=MADE[one], tasks=1, records=1500, seed=5, other_stores={other: MADE[other]}
     )
-
     for name in MADE:
         _converge(app / "0_0" / "rocksdb" / name, FORMATS[MADE[name]], FORMATS[CONVERGED[name]])
-
     verdict = open_state(
         version,
         app,

@@ -1,7 +1,5 @@
 """The golden bytes of the formats are what the real Kafka Streams writes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -22,7 +20,6 @@ def _live() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_release_writes_the_golden_bytes(version: str, tmp_path: Path) -> None:
     made = captured(version, tmp_path / "app")
-
     assert len(made) == (7 if version == "4.3.1" else 4)
     for format_id, vectors in made.items():
         golden = json.loads((VECTORS / f"{format_id}.json").read_text(encoding="utf-8"))["vectors"]
@@ -34,7 +31,6 @@ def test_every_release_writes_the_golden_bytes(version: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_release_logs_the_golden_records(version: str, tmp_path: Path) -> None:
     made = captured_changelogs(version, tmp_path)
-
     assert len(made) == (11 if version == "4.3.1" else 7)
     for kind, content in made.items():
         golden = json.loads((CHANGELOGS / f"{kind}.json").read_text(encoding="utf-8"))

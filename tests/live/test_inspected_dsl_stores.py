@@ -1,7 +1,5 @@
 """What Kafka Streams' DSL keeps in kinds of store that no format describes is named, and not converted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -39,9 +37,7 @@ def test_a_store_of_the_dsl_is_named_and_refused(
     require_live()
     app = tmp_path / "state" / "app"
     make_dsl_state("4.3.1", app, topology=topology, store="agg", headers=headers)
-
     found = {each.name: each for each in inspect(app).stores}[store].unsupported
-
     assert found is not None
     assert name in found.name
     assert found.reason
@@ -55,9 +51,7 @@ def test_a_name_like_a_subscription_store_is_told_of(tmp_path: Path) -> None:
     app = tmp_path / "state" / "app"
     make_dsl_state("4.3.1", app, topology=FOREIGN_KEY, store="agg", headers=False)
     store = "agg-subscription-store"
-
     found = {each.name: each for each in inspect(app).stores}[store].unsupported
-
     assert found is not None
     assert found.name == SUBSCRIPTIONS
     report = plan(_spec(tmp_path, app, store, "timestamped-key-value", "headers-key-value"))

@@ -1,7 +1,5 @@
 """Every kind of store that the real Kafka Streams makes, migrated to every other that makes sense, and opened again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -117,9 +115,7 @@ def test_every_kind_becomes_every_other_that_makes_sense(
     made = made_by(version)
     new_kinds = {store: new for store, (_, new) in pairs_of(version).items()}
     before = opened_by(version)
-
     migrated = migrate_all(made, tmp_path, new_kinds)
-
     verdict = migrated.open(exactly_once=True)
     assert_as_before(verdict, before, migrated, new_kinds)
     for store in new_kinds:
@@ -132,7 +128,6 @@ def test_another_version_opens_what_was_migrated_for_it(
     old_version: str, version: str, new_kinds: dict[str, str], *, made_by: MadeBy, opened_by: OpenedBy, tmp_path: Path
 ) -> None:
     migrated = migrate_all(made_by(old_version), tmp_path, new_kinds, version.rpartition(".")[0])
-
     for store in new_kinds:
         for database in databases(migrated, store):
             assert "offsets" not in read_families(database)
@@ -156,8 +151,6 @@ def test_an_upgrade_that_kafka_streams_has_begun_is_finished(
     before = half.open()
     assert before.ok, before.difference
     assert all(before.upgrade_mode(store) for store in upgrades)
-
     new_kinds = {store: kind for store, (_, kind) in upgrades.items()}
     migrated = migrate_all(half, tmp_path / "migrated", new_kinds)
-
     assert_as_before(migrated.open(), before, migrated, new_kinds)

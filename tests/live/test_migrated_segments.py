@@ -1,7 +1,5 @@
 """Windowed and session stores of the real Kafka Streams: other retentions, and cut-over and rollback in place."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -41,7 +39,6 @@ def test_records_lie_in_the_segments_of_the_new_retention(
     retention_ms = minutes * MINUTE_MS
     stores = (*WINDOWED, *WITH_HEADERS) if version == "4.3.1" else WINDOWED
     made = migrated = made_by(version)
-
     for store in stores:
         migrated, report = migrate(migrated, tmp_path / store, store, made.kinds[store], retention_ms=retention_ms)
         assert report.totals.expired == made.records(store) - migrated.records(store)
@@ -49,7 +46,6 @@ def test_records_lie_in_the_segments_of_the_new_retention(
         assert report.totals.records_out == migrated.records(store)
         starts = {int(segment.name.rpartition(".")[2]) for segment in migrated.path.glob(f"*/{store}/*")}
         assert all(start % segment_interval(retention_ms) == 0 for start in starts)
-
     verdict = migrated.open(*stores, exactly_once=True)
     assert verdict.ok, verdict.difference
     for store in stores:
@@ -66,9 +62,7 @@ def test_segments_with_names_of_former_releases_are_read(made_by: MadeBy, tmp_pa
             start_ms = segment.name.rpartition(".")[2]
             in_minutes = f"-{datetime.fromtimestamp(int(start_ms) / 1000, UTC):%Y%m%d%H%M}"
             segment.rename(segment.with_name(f"{store}{in_minutes if number % 2 else f':{start_ms}'}"))
-
     migrated, report = migrate(old, tmp_path, store, kinds.TIMESTAMPED_WINDOW, retention_ms=10 * MINUTE_MS)
-
     assert report.totals.expired == old.records(store) - migrated.records(store) > 0
     verdict = migrated.open(store, exactly_once=True)
     assert verdict.ok, verdict.difference
@@ -88,7 +82,6 @@ def test_a_store_that_was_emptied_keeps_its_changelog_position(tmp_path: Path) -
     migrated, _ = migrate(made, tmp_path / "1", "emptied", kinds.HEADERS_WINDOW, retention_ms=new_ms)
     kind, version = kinds.TIMESTAMPED_WINDOW, "4.2"  # which keeps the position in a file
     migrated, _ = migrate(migrated, tmp_path / "2", "emptied-too", kind, retention_ms=new_ms, version=version)
-
     verdict = migrated.open(*stores, exactly_once=True)
     assert verdict.ok, verdict.difference
     for store in stores:
@@ -134,13 +127,11 @@ def test_there_and_back_in_place(
     spec = spec_of(old, tmp_path, *stores, kind=kind, retention_ms=retention_ms, version=short, in_place=True)
     run(spec)
     cutover(spec)
-
     new = as_migrated(old, spec, kind, tmp_path / "expected")
     verdict = new.open(*stores, version=version, in_place=True)
     assert verdict.ok, verdict.difference
     assert not any(verdict.upgrade_mode(store) for store in stores)
     assert [offsets(verdict, store) for store in stores] == before
-
     with pytest.raises(RefusedError, match="written to since the cut-over"):
         rollback(spec)
     rollback(spec, discard_new_writes=True)

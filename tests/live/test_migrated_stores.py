@@ -1,7 +1,5 @@
 """Stores that the real Kafka Streams wrote, migrated, and opened again by it."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -47,9 +45,7 @@ def test_families_of_a_migrated_store_are_those_its_owner_knows(version: str, tm
     app = tmp_path / "state/orders-app"
     make_state(version, app, store="orders", kind=PLAIN, tasks=1, records=100, seed=5)
     before = {family.name for family in inspect(app).databases[0].families}
-
     run(_spec(tmp_path))
-
     (database,) = inspect(tmp_path / "new/orders-app", digest=True).databases
     assert {family.name for family in database.families} == before | {"keyValueWithTimestamp"}
     assert {family.name: family.records for family in database.families}["default"] == 0

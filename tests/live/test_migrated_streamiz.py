@@ -1,7 +1,5 @@
 """What the real Streamiz left behind, migrated to Kafka Streams, which opens it, reads all of it and works on."""
 
-from __future__ import annotations
-
 import tarfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Values of stores that the real Kafka Streams made, from one serde or schema to another, and opened again."""
 
-from __future__ import annotations
-
 import io
 import json
 import struct
@@ -99,7 +97,6 @@ def test_values_become_others_in_every_kind(version: str, tmp_path: Path) -> Non
     made = make_application(
         version, tmp_path / "made", {store: change[0] for store, change in changes.items()}, value=old_value
     )
-
     migrated = made
     for store, (_, kind, serdes, value, retention_ms) in changes.items():
         migrated, report = migrate(
@@ -113,7 +110,6 @@ def test_values_become_others_in_every_kind(version: str, tmp_path: Path) -> Non
         )
         assert report.totals.rejected == 0
         assert report.totals.records_out > 100
-
     longer = "visits-longer"
     for verdict in (migrated.open(*(changes.keys() - {longer})), migrated.open(longer)):
         assert verdict.ok, verdict.difference

@@ -1,7 +1,5 @@
 """What stands for a versioned store in its changelog rebuilds it in the real Kafka Streams."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -25,7 +23,6 @@ def test_versions_in_the_order_of_time_rebuild_every_entry(version: str, tmp_pat
     records = to_changelog(FORM)(Batch([key for key, _ in old], [value for _, value in old]))
     by_time = _in_order(keyed_by_time(records))
     rebuilt = _written(version, tmp_path / "new", by_time=by_time, by_key=sorted(by_time, key=lambda each: each.key))
-
     assert rebuilt["by_time"] == old
     assert rebuilt["by_key"] != old
 

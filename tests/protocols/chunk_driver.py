@@ -4,8 +4,6 @@ It reads the ledger once, as it opens it, and goes by that view ever after; only
 ties it to what others did meanwhile.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tests.protocols.chunk_state import (

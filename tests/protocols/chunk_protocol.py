@@ -3,8 +3,6 @@
 What is synced survives a power cut, of the rest any part; a dead process takes nothing with it but itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise, product

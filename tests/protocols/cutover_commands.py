@@ -1,7 +1,5 @@
 """The commands of the cut-over, step by step. Each looks where the stores stand and does what is missing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tests.protocols.cutover_state import NEW, OLD, At, Command, Lines, Move, Mutant, Places, Row, State, Steps

@@ -4,8 +4,6 @@ A command may die between any two steps and be run again, the power may fail, an
 command holds its locks. A rename or an exchange is one transaction of the file system; their order is not kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import compress, product

@@ -1,7 +1,5 @@
 """A file between being written and being durable, as two flags: its data, and its name in the directory."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The thread that converges a dual-read store: slices of one key, the end of a call, the switch-off."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tests.protocols.dual_state import BAD, EMPTY, Mark, Mutant, Session, State, Steps, changed, first_key, without

@@ -9,8 +9,6 @@ One thing is beyond the protocol: a copy that was made since the last mark, with
 Left out: power cuts and the order of records (dual_protocol), the removal of the files, a new directory that goes back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple

@@ -4,8 +4,6 @@ Three keys. In one database both families have one log; in two each has its own,
 of each. A dead process takes its memory with it, and nothing that it wrote.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product

@@ -1,7 +1,5 @@
 """Threads that read a dual-read store: a get that takes no lock, an iterator over two snapshots."""
 
-from __future__ import annotations
-
 from tests.protocols.dual_state import BAD, Contents, Get, Mutant, Scan, State, Steps, changed, first_key, without
 
 NOT_THEN = "a get returns what the key was at some instant meanwhile"

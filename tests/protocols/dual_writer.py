@@ -1,7 +1,5 @@
 """The application's own operations on a dual-read store, each a list of steps between which a crash may come."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tests.protocols.dual_state import Contents, Doing, Mark, Mutant, State, Steps, changed, without

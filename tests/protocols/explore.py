@@ -1,7 +1,5 @@
 """Every state that a small model of a protocol can reach, nearest first, and the way to the first bad one."""
 
-from __future__ import annotations
-
 import gc
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """The adapter's files in two directories, in every order that a small instance allows."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.protocols.dual_marks import ASKED_IN_VAIN, HIDDEN, NOT_ASKED, MarksProtocol, Mutant, State

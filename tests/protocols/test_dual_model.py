@@ -1,7 +1,5 @@
 """The dual-read store, in every order that a small instance allows; and each rule of its protocol is needed."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.protocols.dual_protocol import (

@@ -1,7 +1,5 @@
 """The protocols, in every order that a small instance allows: no crash breaks them, and each rule of them is needed."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.protocols import chunk_protocol, cutover_protocol

@@ -1,7 +1,5 @@
 """`python -m tests.live.avro`: thousands of pairs of schemas against Java's Avro. Exits 1 where they differ."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

@@ -1,7 +1,5 @@
 """Pairs of schemas with values, held against what Java's Avro makes of them."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The real Avro of Java, which reads values with another schema than the one that wrote them."""
 
-from __future__ import annotations
-
 import base64
 import subprocess
 from collections.abc import Iterator, Sequence

@@ -3,8 +3,6 @@
 `python -m tests.live.avro` compares thousands of pairs.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`python -m tests.live.changelog`: kill migrations of changelogs, and fail where one did not survive."""
 
-from __future__ import annotations
-
 import tempfile
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The application that each test migrates."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

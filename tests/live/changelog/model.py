@@ -1,7 +1,5 @@
 """What the application is given, and what it must hold then: a list of orders for each key, or each key and window."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """What a topic or a store of timestamped values holds, read and decoded without the migration's own code."""
 
-from __future__ import annotations
-
 import io
 import struct
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """The application of the proofs is what they take it for: what it holds and restores, before anything is migrated."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from pathlib import Path
@@ -29,7 +27,6 @@ def test_it_keeps_its_state_and_rebuilds_it_from_its_changelog(
     make_input_topic(broker.bootstrap, program.input)
     inputs = random_inputs(2000, 500, seed=1, now_ms=time.time_ns() // 1_000_000)
     send(broker.bootstrap, program.input, inputs)
-
     assert _run(program) == (0, 2500, rows_after(kind, inputs))
     assert _run(program) == (0, 0, rows_after(kind, inputs))
     shutil.rmtree(program.folder)
@@ -43,7 +40,6 @@ def test_values_of_a_schema_that_it_does_not_know_end_it(broker: Broker, tmp_pat
     send(broker.bootstrap, program.input, inputs)
     _run(program)
     send(broker.bootstrap, program.input, inputs)
-
     with App(program.next_version(store=program.store)) as app:
         assert "a value of the unknown schema 1" in app.wait_failed()
 
@@ -52,7 +48,6 @@ def test_a_difference_is_named() -> None:
     inputs = random_inputs(10, 0, seed=1, now_ms=1_000_000)
     expected = rows_after("timestamped-key-value", inputs)
     found = rows_after("timestamped-key-value", [*inputs, inputs[3]])
-
     assert first_difference(expected, expected) is None
     assert inputs[3].key in str(first_difference(found, expected))
 

@@ -1,7 +1,5 @@
 """Values that wait in the buffer of suppress() are named before a new version meets them."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 

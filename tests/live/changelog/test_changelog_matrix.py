@@ -1,7 +1,5 @@
 """Every way, guarantee and kind of store: nothing is restored, and what is rebuilt is the same."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -46,12 +44,10 @@ def test_a_new_schema_appended_and_back(old: Program, version: str, exactly_once
     old = make_state(replace(old, version=version, exactly_once=exactly_once), inputs)
     new = old.next_version(store=old.store)
     migration = Migration(old, new).write()
-
     migration.perform("run")
     migration.perform("cutover")
     after = migrated(rows_after(old.kind, inputs))
     assert_finds_and_restores(new, after)
-
     migration.perform("rollback")
     assert_finds_and_restores(old, rows_after(old.kind, inputs))
 
@@ -62,7 +58,6 @@ def test_each_timestamp_is_that_of_the_changelog(old: Program, has_new_schema: b
     old = make_state(replace(old, kind="key-value"), inputs)
     new = old.next_version(kind=TIMESTAMPED) if has_new_schema else replace(old, kind=TIMESTAMPED)
     migration = Migration(old, new, timestamps="changelog").write()
-
     migration.perform("run")
     migration.perform("cutover")
     after = migrated(rows_after(TIMESTAMPED, inputs), new.schema_id)
@@ -76,7 +71,6 @@ def test_a_task_moves_to_an_instance_that_never_had_the_old_store(old: Program) 
     migration = Migration(old, new).write()
     migration.perform("run")
     migration.perform("cutover")
-
     after = migrated(rows_after(old.kind, inputs))
     with App(new) as first, App(new.elsewhere()) as second:
         first.wait_active(1)
@@ -102,7 +96,6 @@ def test_what_is_written_during_the_run_is_caught_up(old: Program, version: str,
     new = old.next_version()
     migration = Migration(old, new, source="snapshot").write()
     migration.perform("snapshot")
-
     with App(old) as app:
         send(old.bootstrap, old.input, meanwhile)
         app.wait_caught_up()

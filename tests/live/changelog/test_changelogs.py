@@ -1,7 +1,5 @@
 """A store of a real application gets a new schema, together with its changelog."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tests.live.changelog.app import Program

@@ -1,7 +1,5 @@
 """Kafka Streams 4.3 removes tasks that were not modified for long: a store that was just cut over is not among them."""
 
-from __future__ import annotations
-
 import os
 import time
 from dataclasses import replace
@@ -25,7 +23,6 @@ def test_a_store_that_was_cut_over_after_two_days_is_found(broker: Broker, tmp_p
     _leave_for_two_days(old.folder)
     migration = Migration(old, new, timestamps="changelog").write()
     migration.perform("run", "--cutover")
-
     expected = rows_after(new.kind, inputs)
     assert_finds(new, expected, restored=0)
     _leave_for_two_days(old.folder)

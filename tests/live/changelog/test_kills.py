@@ -1,7 +1,5 @@
 """A short form of `python -m tests.live.changelog`: the tool is killed in the middle, and run again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.broker.broker import Broker

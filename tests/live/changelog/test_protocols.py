@@ -1,7 +1,5 @@
 """An application that runs on another host is noticed by its group, of whichever protocol."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

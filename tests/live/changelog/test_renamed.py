@@ -1,7 +1,5 @@
 """A store of a real application gets another name, and its records stay the same."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -34,7 +32,6 @@ def test_a_new_name_and_back(old: Program, version: str, exactly_once: bool, kin
     old = make_state(replace(old, version=version, exactly_once=exactly_once, kind=kind, store=OLD), inputs)
     new, rows = replace(old, store=NEW), rows_after(kind, inputs)
     migration = Migration(old, new).write()
-
     migration.perform("run")
     migration.perform("cutover")
     assert_finds_and_restores(new, rows)
@@ -43,7 +40,6 @@ def test_a_new_name_and_back(old: Program, version: str, exactly_once: bool, kin
         assert_holds(app, rows_after(kind, more, before=rows))
         assert app.restored == 0
         app.stop()
-
     migration.perform("rollback")
     assert_finds_and_restores(old, rows_after(kind, [*inputs, *more]))
 
@@ -53,10 +49,8 @@ def test_a_store_without_a_changelog_gets_a_new_name_on_disk(old: Program, versi
     inputs = some_inputs(1000, 200)
     old = make_state(replace(old, version=version, store=OLD, logged=False), inputs)
     migration = Migration(old, replace(old, store=NEW)).write()
-
     migration.perform("run")
     migration.perform("cutover")
     assert_finds(migration.new, rows_after(old.kind, inputs), restored=0)
-
     migration.perform("rollback", "--discard-new-writes")
     assert_finds(old, rows_after(old.kind, inputs), restored=0)

@@ -1,7 +1,5 @@
 """Makes state directories with the stores of a few operators of the DSL, which are not migrated so far."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

@@ -1,7 +1,5 @@
 """What is written to a store, at random, and the files it is handed to the Java program in."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

@@ -1,7 +1,5 @@
 """The kinds of store that the Java program makes and opens."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal

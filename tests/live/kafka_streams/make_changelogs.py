@@ -3,8 +3,6 @@
 Each case is a store of its own in the real Kafka Streams: what it holds in the end, and what it wrote to its changelog.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Mapping

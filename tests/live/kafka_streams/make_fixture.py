@@ -1,7 +1,5 @@
 """Regenerates tests/fixtures/kafka-streams-4.0.1: `python -m tests.live.kafka_streams.make_fixture`."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

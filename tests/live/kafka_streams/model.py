@@ -1,7 +1,5 @@
 """What a store must hold after writes, after a migration to another kind, and with another retention."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """Builds and runs the Java program that makes and opens real state directories of Kafka Streams."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The Java program makes and opens every kind of store, and finds what is wrong with one."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -99,7 +97,6 @@ def rows_of(made: Made, store: str, task: str) -> list[Row]:
 
 def test_every_kind_opens_as_it_was_made(made: Made) -> None:
     verdict = made.open(*made.stores())
-
     assert verdict.ok, verdict.difference
     for store in made.stores():
         rows = [row for task in TASKS for row in rows_of(made, store, task)]
@@ -161,7 +158,6 @@ def test_a_segment_in_a_directory_of_another_time_is_a_difference(made_4_3: Made
     *_, last = sorted((copy.app_dir / "0_1" / kinds.SESSION).iterdir())
     start = int(last.name.rpartition(".")[2])
     last.rename(last.with_name(f"{kinds.SESSION}.{start + segment_interval(RETENTION_MS)}"))
-
     assert str(copy.open(kinds.SESSION).difference).startswith("0_1/session: ")
 
 
@@ -169,7 +165,6 @@ def test_a_segment_in_a_directory_of_another_time_is_a_difference(made_4_3: Made
 def test_a_half_upgraded_store_is_read_whole(version: str, old_kind: str, kind: str, tmp_path: Path) -> None:
     app = tmp_path / "app"
     expected = make_half_upgraded(version, app, store="s", old_kind=old_kind, kind=kind, tasks=2, records=400, seed=3)
-
     segments = app / "0_0" / "s"
     databases = list(segments.iterdir()) if segments.is_dir() else [app / "0_0" / "rocksdb" / "s"]
     for database in databases:

@@ -1,7 +1,5 @@
 """The Java program makes what Kafka Streams opens again, and finds what is wrong with a state directory."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable
@@ -62,7 +60,6 @@ def test_opens_what_it_made(made: Made, exactly_once: bool) -> None:
         other_stores={"stamped": TIMESTAMPED_KEY_VALUE},
         exactly_once=exactly_once,
     )
-
     assert verdict.ok, verdict.difference
     assert verdict.version == made.version
     assert list(verdict.tasks) == ["0_0", "0_1"]
@@ -97,14 +94,12 @@ def test_plain_records_opened_as_timestamped_are_in_upgrade_mode(made: Made) -> 
     verdict = open_state(
         made.version, made.app_dir, store="plain", kind=TIMESTAMPED_KEY_VALUE, expected=made.expected, timestamp=-1
     )
-
     assert verdict.ok, verdict.difference
     assert verdict.upgrade_mode("plain")
 
 
 def test_timestamped_records_opened_as_plain_are_refused(made: Made) -> None:
     verdict = open_state(made.version, made.app_dir, store="stamped", kind=KEY_VALUE, expected=made.expected)
-
     assert not verdict.ok
     refusal = "is a timestamped key-value store" if made.version == "4.3.1" else "Column families not opened"
     assert refusal in str(verdict.difference)
@@ -135,11 +130,9 @@ def test_names_the_first_difference(made_4_0: Made, tmp_path: Path, alter: Calla
     key = next(key for key in keys if len(key) > 20 and key + b"\x00" not in keys)
     alter(rows, keys.index(key))
     write_expected(expected / "0_1" / "stamped.jsonl.gz", rows)
-
     verdict = open_state(
         made_4_0.version, made_4_0.app_dir, store="stamped", kind=TIMESTAMPED_KEY_VALUE, expected=expected
     )
-
     assert not verdict.ok
     assert str(verdict.difference).startswith("0_1/stamped: all(): ")
     assert key.hex() in str(verdict.difference)
@@ -153,11 +146,9 @@ def test_a_wiped_store_is_a_difference(made: Made, tmp_path: Path) -> None:
     )
     shutil.rmtree(copy.app_dir / "0_1/rocksdb/plain")
     shutil.copytree(other.parent / "app/0_0/rocksdb/plain", copy.app_dir / "0_1/rocksdb/plain")
-
     # In 4.3.1 the offset goes with the store.
     reason = "no changelog offset is known" if made.version == "4.3.1" else "all(): "
     assert f"0_1/plain: {reason}" in str(open_plain(copy).difference)
-
     shutil.rmtree(copy.app_dir / "0_1/rocksdb/plain")
     assert "0_1/plain: no such store" in str(open_plain(copy).difference)
 
@@ -166,18 +157,14 @@ def test_a_wiped_store_is_a_difference(made: Made, tmp_path: Path) -> None:
 def test_a_lost_changelog_offset_is_a_difference(made_4_0: Made, tmp_path: Path, exactly_once: bool) -> None:
     copy = copy_of(made_4_0, tmp_path)
     (copy.app_dir / "0_1/.checkpoint").unlink()
-
     difference = str(open_plain(copy, exactly_once=exactly_once).difference)
-
     assert ("TaskCorruptedException" if exactly_once else "no changelog offset is known") in difference
 
 
 def test_a_checkpoint_decides_the_changelog_offset(made: Made, tmp_path: Path) -> None:
     copy = copy_of(made, tmp_path)
     (copy.app_dir / "0_0/.checkpoint").write_text("0\n1\napp-plain-changelog 0 100\n")
-
     verdict = open_plain(copy)
-
     assert verdict.ok, verdict.difference
     assert [found.offset for found in verdict.stores("plain")] == [100, LAST_OFFSET]
 
@@ -186,7 +173,6 @@ def test_4_3_imports_the_checkpoint_of_4_0_and_4_0_refuses_what_4_3_wrote(made_4
     verdict = open_plain(replace(made_4_0, version="4.3.1"))
     assert verdict.ok, verdict.difference
     assert [found.offset_source for found in verdict.stores("plain")] == ["checkpoint", "checkpoint"]
-
     newer = replace(make("4.3.1", tmp_path / "app"), version="4.0.1")
     assert "Column families not opened: offsets" in str(open_plain(newer).difference)
 
@@ -201,7 +187,6 @@ def test_the_fixture_holds_what_it_says() -> None:
         expected=FIXTURE / "expected",
         other_stores=others,
     )
-
     assert verdict.ok, verdict.difference
     counts = {store: [found.records for found in verdict.stores(store)] for store in KINDS}
     assert counts == {"orders": [2022, 2025, 1953], "refunds": [185, 194, 221], "customers": [198, 207, 195]}

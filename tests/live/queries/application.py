@@ -1,7 +1,5 @@
 """A running application of two partitions with a broker: what it answers before it is stopped."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Asks Kafka Streams, then us, the same of the same stores."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Our answers to the questions that Kafka Streams was asked, written as it writes its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path

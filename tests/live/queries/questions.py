@@ -1,7 +1,5 @@
 """What is written to a store, and what it is asked then: times, keys and versions at, before and after every bound."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence

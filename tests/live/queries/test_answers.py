@@ -1,7 +1,5 @@
 """Ours answers what Kafka Streams answers about the same store, field by field and in its order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 

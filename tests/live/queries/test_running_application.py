@@ -1,7 +1,5 @@
 """A stopped application's directory answers as the running application did, which had a broker and two partitions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

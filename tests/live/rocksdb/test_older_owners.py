@@ -1,7 +1,5 @@
 """New stores are opened, written and compacted by the RocksDB that wrote the old ones."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 
@@ -53,9 +51,7 @@ def test_the_owner_opens_writes_and_compacts_its_new_store(version: str, tmp_pat
     store, spec = _made(version, tmp_path)
     run(spec)
     cutover(spec)
-
     found, compacted, reopened = _owner(version, "use", store, FAMILY)
-
     assert (int(found), int(compacted), int(reopened)) == (RECORDS, RECORDS + 1, RECORDS + 1)
 
 
@@ -66,7 +62,6 @@ def test_an_owner_that_could_not_is_named_unless_a_newer_one_is_to_open_it(tmp_p
         run(spec)
     assert '[target] version = "4.1"' in (refused.value.hint or "")
     assert [each.name for each in plan(spec).checks if each.outcome == "failed"] == ["target.version"]
-
     store, spec = _made(version, tmp_path / "named", version="3.9")
     run(spec)
     cutover(spec)

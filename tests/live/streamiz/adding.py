@@ -1,7 +1,5 @@
 """What the application adds up: input for it, what its stores hold then, and the migration of its values."""
 
-from __future__ import annotations
-
 import struct
 import time
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Regenerates tests/fixtures/streamiz-1.8.2: `python -m tests.live.streamiz.make_fixture`."""
 
-from __future__ import annotations
-
 import tarfile
 import tempfile
 from pathlib import Path

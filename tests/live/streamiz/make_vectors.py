@@ -3,8 +3,6 @@
 Each case is a store of its own in the real Streamiz; what it holds then is read with rocksdict.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Nothing that the other tests install can build it: that takes .NET and NuGet. README.md has the commands.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The golden bytes of Streamiz' formats are what the real Streamiz writes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

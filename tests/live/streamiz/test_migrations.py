@@ -1,7 +1,5 @@
 """Stores of the real Streamiz, migrated: it opens the new ones, reads all of them and works on."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -132,7 +130,6 @@ def test_values_change_in_place_where_the_number_is_past_the_end(kind: str, brok
     work(app, kind, broker.bootstrap, topic, 0, **SETTINGS)  # changes nothing, and the number
     ends = ends_of(broker, f"{app.name}-kv-changelog")
     assert numbers_of(app) == {name: end + 1 for name, end in ends.items()}
-
     spec = spec_of(app, (kind, kind), conversion={"function": with_count, "allow": ("changelog",)})
     with pytest.raises(RefusedError, match="only the broker knows whether the changelog ends there"):
         run(spec)
@@ -143,7 +140,6 @@ def test_values_change_in_place_where_the_number_is_past_the_end(kind: str, brok
     run(spec, changelog_ends=ends)
     cutover(spec)
     assert numbers_of(app) == ends
-
     feed(broker.bootstrap, topic, more)
     said = work(app, kind, broker.bootstrap, topic, 46, value="longcount", **SETTINGS)
     assert (said["rows"], said["restored"]) == (rows(first, kind, counted=more), 0)
@@ -169,7 +165,6 @@ def test_a_store_moves_with_its_changelog(kind: str, broker: Broker, tmp_path: P
     assert plan(spec).verdict.exit_code == 0
     run(spec)
     cutover(spec)
-
     settings = SETTINGS | {"store": "kv2", "value": "longcount"}
     elsewhere = work(tmp_path / f"elsewhere/{app.name}", kind, broker.bootstrap, topic, 0, **settings)
     expected = rows(first, kind, counted=())
@@ -193,7 +188,6 @@ def test_what_is_to_be_done_about_the_newest_table_format_does_it(
         main(["inspect", str(app)])
     said = " ".join(capsys.readouterr().out.split())
     assert said.count("damaged") == said.count("nothing is damaged") == 2
-
     for task in ("0-0", "0-1"):
         shutil.rmtree(app / task)
     assert work(app, "ts", broker.bootstrap, topic, 0)["restored"] == 100
