@@ -29,13 +29,12 @@ def _shorten_a_chunk(plan: dict[str, Any]) -> None:
     keys["end"] = keys["end"][:-1] + "%x" % (int(keys["end"][-1], 16) ^ 1)
 
 
-def _changed(content: str, change: Callable[[dict[str, Any]], None], *, sealed: bool) -> str:
-    """A plan that was stored like this: with its digest, or by a release that knew none."""
+def _changed(content: str, change: Callable[[dict[str, Any]], None]) -> str:
+    """A plan that was stored like this, with its digest."""
     plan = json.loads(content[: content.rindex(SEAL)] + "\n}")
     change(plan)
     text = json.dumps(plan, indent=1)
-    digest = sha256(text.encode()).hexdigest()
-    return text.removesuffix("\n}") + f'{SEAL}{digest}"\n}}' if sealed else text
+    return text.removesuffix("\n}") + f'{SEAL}{sha256(text.encode()).hexdigest()}"\n}}'
 
 
 @pytest.mark.parametrize("change", [_lose_a_chunk, _shorten_a_chunk])
@@ -52,11 +51,10 @@ def test_a_planned_gap_is_refused_by_the_resume(
         file = newest_plan(checks.home)
         assert file is not None
         content = file.read_text(encoding="utf-8")
-        for sealed in (True, False):
-            file.write_text(_changed(content, change, sealed=sealed), encoding="utf-8")
-            with pytest.raises(CheckFailedError, match=r"ended with 6:(.|\n)* is damaged: the chunks of .*"):
-                migration.perform("run")
-            checks.after_refusal("run")
+        file.write_text(_changed(content, change), encoding="utf-8")
+        with pytest.raises(CheckFailedError, match=r"ended with 6:(.|\n)* is damaged: the chunks of .*"):
+            migration.perform("run")
+        checks.after_refusal("run")
         file.write_text(content, encoding="utf-8")
         migration.perform("run")
         checks.after_end("run")
