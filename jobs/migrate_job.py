@@ -20,9 +20,7 @@ if __name__ == "__main__":
 
     claim("jobs")
     with suppress(ModuleNotFoundError):  # `main` reports it
-        from jobs.signals import take_over_signals
-        from jobs.terminal import write_to_terminal
+        from jobs.submit import take_over
 
-        take_over_signals()
-        write_to_terminal()
+        take_over()
     main()

@@ -1,4 +1,7 @@
-"""A SparkContext whose executors run exactly the driver's code, even if another version is installed there."""
+"""A SparkContext whose executors run exactly the driver's code, even if another version is installed there.
+
+What PySpark offers only by private names is used here alone.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +10,26 @@ import os
 import re
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import threading
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib.resources import as_file, files
 from importlib.util import cache_from_source
 from pathlib import Path
 
-from py4j.java_gateway import JVMView
+from py4j.java_gateway import JavaGateway, JVMView
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext, SparkFiles
+from pyspark.find_spark_home import _find_spark_home
 
-from jobs.jvm import is_submitted, running_jvm
-from jobs.spark_log import set_level
+from jobs.java import JavaNotFoundError, find_java_home
 from migrate.batch.chunk.executor import STARTS, check_master
-from migrate.errors import RefusedError
+from migrate.batch.log import SPARK_LOGGER
+from migrate.errors import MigrationError, RefusedError
 from migrate.model.packages import OUR_PACKAGES, PLACE
 
 _LOCAL = re.compile(r"local(\[.*\])?")
@@ -35,8 +42,26 @@ _YARN_ANSWERS_SOON = {
 _OF_NO_MASTER = "spark-application-"
 """So begins the id of an application to which a standalone master gave none: Spark stops it soon, without an error."""
 _CAUSE = "Caused by: "
-_ADDRESSES = ("spark.driver.bindAddress", "spark.driver.host", "SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
+_HOST_NAMES = ("SPARK_LOCAL_HOSTNAME", "SPARK_LOCAL_IP")
+"""The variables by which Spark knows its host; else it has the host's name resolved."""
+_ADDRESSES = ("spark.driver.bindAddress", "spark.driver.host", *_HOST_NAMES)
 """The settings and variables by which a user chooses where Spark listens."""
+_SUBMIT_OPTIONS = "SPARK_SUBMIT_OPTS"
+"""The variable with options of the JVM that Spark starts."""
+_QUICK_START = "-XX:TieredStopAtLevel=1"
+"""What takes long in a run is done by Python: a better compiler costs more than it gives."""
+_OF_JAVA = (
+    _SUBMIT_OPTIONS,
+    "PYSPARK_SUBMIT_ARGS",
+    "JAVA_TOOL_OPTIONS",
+    "JDK_JAVA_OPTIONS",
+    "LOG4J_CONFIGURATION_FILE",
+)
+_LEVELS = {logging.DEBUG: "debug", logging.INFO: "info", logging.WARNING: "warn"}
+_LOGGING = "org.apache.spark.internal.Logging"
+_IS_DEFAULT = f"{_LOGGING.replace('.', '$')}$$defaultSparkLog4jConfig_$eq"
+_DEFAULTS = ("org/apache/spark/log4j2-", "jobs/log4j2.properties")
+"""In the location of Spark's own configuration of log4j, and in that of ours."""
 
 
 @contextmanager
@@ -48,24 +73,136 @@ def spark_context(name: str, master: str | None, files: list[Path]) -> Iterator[
     With `master=None` spark-submit chooses the master, otherwise `local[*]` is used. Raises RefusedError if there is no
     Java, or if the master does not answer; as `check_master`.
     """
-    running = SparkContext._active_spark_context
+    running = SparkContext._active_spark_context  # `getOrCreate` would make one
     if running is not None:
         with _with_code(running, files):
             yield running
         return
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    with running_jvm(is_local=is_local(master)) as (jvm, is_ours):
+    with running_jvm(is_local=is_local(master)) as jvm:
         context = _new_context(jvm, name, master)
         try:
             with _with_code(context, files):
                 yield context
-        except BaseException:
+        finally:
             context.stop()  # tasks that were given up end with it
+
+
+@contextmanager
+def running_jvm(*, is_local: bool) -> Iterator[JVMView]:
+    """The JVM that runs already, or one of ours, which ends with the block: a later session has options of its own.
+
+    `is_local`: no other machine has to find it by a name. After an error ours goes on until this process ends: the
+    error asks it for its message. Raises RefusedError without Java.
+    """
+    if is_submitted() or SparkContext._gateway is not None:  # else a JVM would be started by looking for one
+        yield gateway().jvm
+        return
+    _check_spark_home()
+    os.environ["JAVA_HOME"] = str(java_home())
+    variables = {_SUBMIT_OPTIONS: submit_options(os.environ)}
+    if is_local and not _names_host(os.environ):
+        variables[_HOST_NAMES[0]] = "localhost"
+    with environment_of(variables), host_name_explained():
+        ours = gateway()
+    yield ours.jvm
+    SparkContext._gateway = SparkContext._jvm = None  # else a later context would ask the JVM that has ended
+    ours.shutdown()
+    ours.proc.stdin.close()  # it ends by itself then
+
+
+def gateway() -> JavaGateway:
+    """The connection with the JVM, which is started where none runs."""
+    SparkContext._ensure_initialized()  # the log, signals and the terminal need a JVM that has no context yet
+    assert SparkContext._gateway is not None
+    return SparkContext._gateway
+
+
+@contextmanager
+def environment_of(variables: Mapping[str, str]) -> Iterator[None]:
+    """The environment of a process that is started in the block."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            os.environ |= {} if value is None else {name: value}
+
+
+def submit_options(environment: Mapping[str, str]) -> str:
+    """The options of our JVM. Those of the user come after ours: the last one of a kind holds."""
+    options = [_QUICK_START, environment.get(_SUBMIT_OPTIONS, "")]
+    conf = Path(environment.get("SPARK_CONF_DIR") or Path(_find_spark_home(), "conf"))
+    if not any("log4j" in environment.get(name, "").lower() for name in _OF_JAVA) and not any(conf.glob("log4j2.*")):
+        with as_file(files("jobs") / "log4j2.properties") as file:
+            options.append(f"-Dlog4j2.configurationFile={file.as_uri()}")
+    return " ".join(options)
+
+
+def set_level(jvm: JVMView) -> None:
+    """Configure the log of a JVM that runs already, unless the user did: errors alone, or what the user asks for."""
+    manager = jvm.org.apache.logging.log4j.LogManager
+    location = manager.getContext(False).getConfiguration().getConfigurationSource().getLocation()
+    if location is not None and not any(each in location for each in _DEFAULTS):
+        return
+    level = _LEVELS.get(logging.getLogger(SPARK_LOGGER).level, "error")
+    jvm.java.lang.System.setProperty("stateferry.spark.log", level)
+    with as_file(files("jobs") / "log4j2.properties") as file:
+        for is_current in (True, False):  # Spark looks at one of log4j's contexts, and logs to the other
+            manager.getContext(is_current).setConfigLocation(jvm.java.net.URI(file.as_uri()))
+    with suppress(Py4JError):  # without it, Spark's first line would bring back its own configuration
+        getattr(getattr(jvm, f"{_LOGGING}$").__getattr__("MODULE$"), _IS_DEFAULT)(False)
+
+
+def java_home() -> Path:
+    """Return the JAVA_HOME for Spark. Raises RefusedError if no Java can start it."""
+    try:
+        return find_java_home()
+    except JavaNotFoundError as error:
+        raise RefusedError(
+            str(error), hint="or run in this process, without Spark: stateferry run SPEC --no-spark"
+        ) from error
+
+
+def is_submitted(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether spark-submit started this process, and a JVM for it."""
+    return "PYSPARK_GATEWAY_PORT" in environment
+
+
+def _check_spark_home() -> None:
+    home = os.environ.get("SPARK_HOME")
+    if home and not Path(home, "bin", "spark-submit").is_file():
+        raise RefusedError(
+            f"SPARK_HOME is {home}, where bin/spark-submit is missing",
+            hint="unset SPARK_HOME, so that the installed PySpark is used, or let it name a Spark distribution",
+        )
+
+
+@contextmanager
+def host_name_explained() -> Iterator[None]:
+    """Raises RefusedError where Spark does not start, and nothing resolves the name of this host."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, MigrationError) or _names_host(os.environ) or _is_resolved(socket.gethostname()):
             raise
-        if is_ours and is_local(context.master):
-            _leave(context)
-        else:
-            context.stop()
+        raise RefusedError(
+            f"Spark does not start: nothing resolves the name of this host, {socket.gethostname()}",
+            hint=f"add it to /etc/hosts, or set {' or '.join(_HOST_NAMES)} to what the executors reach it by",
+        ) from error
+
+
+def _names_host(environment: Mapping[str, str]) -> bool:
+    return any(name in environment for name in _HOST_NAMES)
+
+
+def _is_resolved(name: str) -> bool:
+    try:
+        return bool(socket.getaddrinfo(name, None))
+    except (OSError, UnicodeError):
+        return False
 
 
 @contextmanager
@@ -80,13 +217,6 @@ def _with_code(context: SparkContext, files: list[Path]) -> Iterator[None]:
         yield
     finally:
         environment["PYTHONSAFEPATH"] = before  # an empty one has no effect
-
-
-def _leave(context: SparkContext) -> None:
-    """Let an idle context end with its JVM, which nobody has to wait for."""
-    accumulators = context._accumulatorServer
-    context._jsc = SparkContext._active_spark_context = None
-    threading.Thread(target=accumulators.shutdown, daemon=True).start()  # takes half a second
 
 
 def _new_context(jvm: JVMView, name: str, master: str | None) -> SparkContext:

@@ -63,9 +63,9 @@ def main(folder: Path | None) -> None:
 
 
 def _without_notices() -> dict[str, str]:
-    """The environment in which Java and Spark print nothing when they start, unless something is wrong."""
+    """The environment in which Spark prints nothing when it starts, unless something is wrong."""
     options = f"-Dlog4j2.configurationFile={(ROOT / 'jobs/log4j2.properties').as_uri()}"
-    return {"JAVA_HOME": str(find_java_home(is_quiet=True)), "SPARK_SUBMIT_OPTS": options}
+    return {"JAVA_HOME": str(find_java_home()), "SPARK_SUBMIT_OPTS": options}
 
 
 def _kill_half_way(console: Console, command: list[str], spec: Spec) -> None:

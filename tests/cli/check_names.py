@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from migrate.batch.preflight.doctor import SPARK_CHECKS
+from migrate.batch.preflight.check import SPARK_CHECKS
 
 PACKAGE = Path(__file__).parents[2] / "migrate"
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from migrate.batch.preflight.doctor import SPARK_CHECKS, doctor
+from migrate.batch.preflight.check import SPARK_CHECKS
+from migrate.batch.preflight.doctor import doctor
 from migrate.errors import ExitCode
 from tests.bad_input.conftest import app, folder, memory
 from tests.bad_input.support import Migration

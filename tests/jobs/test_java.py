@@ -29,11 +29,6 @@ for argument do
 done
 echo 'openjdk version "25.0.2" 2026-01-20' >&2
 """
-WARNING = f"""#!/bin/sh
-[ "$1" != {VECTOR_MODULE} ] || echo 'WARNING: Using incubator modules: jdk.incubator.vector' >&2
-echo 'openjdk version "17.0.15" 2025-04-15' >&2
-"""
-
 SUM_ON_SPARK = """
 from pyspark import SparkConf, SparkContext
 sc = SparkContext(conf=SparkConf().setMaster("local[1]").set("spark.ui.enabled", "false"))
@@ -128,44 +123,6 @@ def test_wrapper_is_written_once_and_repaired(no_java: Path, tmp_path: Path, mon
     assert find_java_home() == home
     assert wrapper.read_text().startswith("#!/bin/sh\n")
     assert [entry.name for entry in wrapper.parent.iterdir()] == ["java"]
-
-
-def test_a_java_that_warns_of_the_module_is_wrapped_to_be_quiet_where_it_can_be(
-    no_java: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    java = write_java(tmp_path / "jdk", WARNING)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
-    assert find_java_home() == tmp_path / "jdk"
-    quiet = find_java_home(is_quiet=True)
-    assert f"exec {java} " in (quiet / "bin/java").read_text()
-    monkeypatch.setenv("JAVA_HOME", str(quiet))
-    assert find_java_home(is_quiet=True) == quiet
-    for folder in ("prefix", "cache"):
-        shutil.rmtree(tmp_path / folder, ignore_errors=True)
-        (tmp_path / folder).write_text("no folder")
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
-    assert find_java_home(is_quiet=True) == tmp_path / "jdk"
-
-
-def test_an_answer_is_remembered_for_as_long_as_the_java_is_the_same(
-    no_java: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    java = write_java(tmp_path / "jdk", f"#!/bin/sh\necho >> {tmp_path / 'asked'}\necho 'version \"17.0.15\"' >&2\n")
-    (tmp_path / "jdk" / "lib").mkdir()
-    (tmp_path / "jdk" / "lib" / "modules").touch()
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
-    assert find_java_home() == find_java_home() == tmp_path / "jdk"
-    assert (tmp_path / "asked").read_text() == "\n"
-    monkeypatch.setenv("JDK_JAVA_OPTIONS", "--limit-modules=java.base")
-    assert find_java_home() == tmp_path / "jdk"
-    assert (tmp_path / "asked").read_text() == "\n\n"
-    java.write_text(OLD)
-    with pytest.raises(JavaNotFoundError, match="is Java 8"):
-        find_java_home()
-    for file in (tmp_path / "cache" / "stateferry").iterdir():
-        file.write_text("torn")
-    with pytest.raises(JavaNotFoundError, match="is Java 8"):
-        find_java_home()
 
 
 def test_wrapper_as_java_home_is_not_wrapped_again(

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from jobs.doctor_checks import SparkChecks
 from jobs.probe import (
     PROBE_PREFIX,
     ProbeRequest,
@@ -23,7 +22,7 @@ from jobs.probe import (
     probe_here,
     versions,
 )
-from jobs.probe_executors import DriverView, explain_failure, find_unshared, probe_file
+from jobs.spark_checks import DriverView, SparkChecks, explain_failure, find_unshared, probe_file
 from migrate.errors import RefusedError
 from migrate.model.packages import OUR_PACKAGES
 from tests.support import make_store, numbered, raw_spec, tree_state

@@ -1,19 +1,25 @@
-"""What a Spark session is set to, beside what its user set: no network for a local master."""
+"""What a Spark session is set to, beside what its user set: no network for a local master, and a log of errors."""
 
 from __future__ import annotations
 
 import compileall
+import logging
+import os
 from pathlib import Path
+from unittest.mock import MagicMock
 from zipimport import zipimporter
 
 import pytest
 from pyspark import SparkFiles
 
 from jobs import session
-from jobs.session import settings
+from jobs.session import environment_of, set_level, settings, submit_options
+from migrate.batch.log import SPARK_LOGGER
 
 HERE = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 SUBMITTED = {"PYSPARK_GATEWAY_PORT": "1"}
+OPTIONS = "SPARK_SUBMIT_OPTS"
+SPARKS = "jar:file:/jars/spark-common-utils-java_2.13-4.2.0.jar!/org/apache/spark/log4j2-defaults.properties"
 
 
 @pytest.mark.parametrize("environment", [{}, SUBMITTED])
@@ -67,3 +73,62 @@ def test_workers_get_compiled_modules_unless_the_source_has_changed(
         code = modules.get_code(name)
         assert (code.co_filename == str(package / f"{name}.py")) == is_compiled
         assert Path(code.co_filename).name == f"{name}.py"
+
+
+@pytest.mark.parametrize("given", [{}, {OPTIONS: "-Da=b"}])
+def test_a_jvm_that_we_start_gets_our_configuration(given: dict[str, str]) -> None:
+    *others, option = submit_options(given).split()
+    assert "rootLogger.level" in Path(option.removeprefix("-Dlog4j2.configurationFile=file:")).read_text()
+    assert others == ["-XX:TieredStopAtLevel=1", *given.values()]
+
+
+def test_only_a_process_that_is_started_in_the_block_has_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A", "before")
+    monkeypatch.delenv("B", raising=False)
+    with environment_of({"A": "1", "B": "2"}):
+        assert (os.environ["A"], os.environ["B"]) == ("1", "2")
+    assert (os.environ["A"], "B" in os.environ) == ("before", False)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        (OPTIONS, "-Dlog4j2.configurationFile=mine"),
+        ("PYSPARK_SUBMIT_ARGS", "--driver-java-options -Dlog4j.configurationFile=mine pyspark-shell"),
+        ("LOG4J_CONFIGURATION_FILE", "/etc/log4j2.xml"),
+        ("SPARK_CONF_DIR", "conf"),
+    ],
+)
+def test_a_user_who_has_configured_log4j_is_left_alone(
+    name: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf/log4j2.properties").touch()
+    monkeypatch.chdir(tmp_path)
+    given = value if name == OPTIONS else ""
+    assert submit_options({name: value}) == f"-XX:TieredStopAtLevel=1 {given}"
+
+
+@pytest.mark.parametrize(
+    ("level", "location", "expected"),
+    [
+        (logging.NOTSET, SPARKS, "error"),
+        (logging.WARNING, "/work/jobs/log4j2.properties", "warn"),
+        (logging.INFO, None, "info"),
+        (logging.INFO, "/etc/spark/conf/log4j2.properties", None),
+    ],
+)
+def test_a_jvm_that_runs_already_is_set_to_the_loggers_level(
+    level: int, location: str | None, expected: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger(SPARK_LOGGER), "level", level)
+    jvm = MagicMock()
+    context = jvm.org.apache.logging.log4j.LogManager.getContext.return_value
+    context.getConfiguration.return_value.getConfigurationSource.return_value.getLocation.return_value = location
+    monkeypatch.setattr("jobs.session._IS_DEFAULT", "setDefault")
+
+    set_level(jvm)
+
+    given = [call.args for call in jvm.java.lang.System.setProperty.call_args_list]
+    assert given == ([] if expected is None else [("stateferry.spark.log", expected)])
+    assert context.setConfigLocation.called == (expected is not None)

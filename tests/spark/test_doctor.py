@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from migrate.batch.preflight.doctor import SPARK_CHECKS
+from migrate.batch.preflight.check import SPARK_CHECKS
 from tests.spark.cluster import standalone_cluster
 from tests.spark.conftest import BASE_PYTHON, ROOT, job_environment
 from tests.support import tree_state

@@ -7,13 +7,12 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import cast
+from unittest.mock import MagicMock
 
 import pytest
-from py4j.java_gateway import JVMView
 from pyspark import SparkContext
 
-from jobs import jvm
+from jobs import session
 from migrate.errors import RefusedError
 from tests.support import make_store
 
@@ -60,20 +59,18 @@ def test_only_the_jvm_is_told_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SPARK_LOCAL_HOSTNAME", "SPARK_LOCAL_IP"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(SparkContext, "_gateway", None)
-    monkeypatch.setattr(SparkContext, "_jvm", None)
-    monkeypatch.setattr(jvm, "_archive", lambda _: None)
 
     def start() -> None:
         seen.append(os.environ.get("SPARK_LOCAL_HOSTNAME"))
-        SparkContext._jvm = cast(JVMView, object())
+        SparkContext._gateway = MagicMock()
 
     monkeypatch.setattr(SparkContext, "_ensure_initialized", start)
 
     for is_local in (True, False):
-        with jvm.running_jvm(is_local=is_local):
+        with session.running_jvm(is_local=is_local):
             assert "SPARK_LOCAL_HOSTNAME" not in os.environ
     monkeypatch.setenv("SPARK_LOCAL_IP", "10.1.2.3")
-    with jvm.running_jvm(is_local=True):
+    with session.running_jvm(is_local=True):
         pass
     assert seen == ["localhost", None, None]
 
@@ -98,8 +95,8 @@ def test_an_error_on_a_host_with_a_name_stays_what_it_is(monkeypatch: pytest.Mon
     for name in ("SPARK_LOCAL_HOSTNAME", "SPARK_LOCAL_IP"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(socket, "gethostname", lambda: "localhost")
-    with pytest.raises(ValueError, match="other"), jvm.host_name_explained():
+    with pytest.raises(ValueError, match="other"), session.host_name_explained():
         raise ValueError("other")
     monkeypatch.setattr(socket, "gethostname", lambda: f"{NAME}.invalid")
-    with pytest.raises(RefusedError, match=NAME), jvm.host_name_explained():
+    with pytest.raises(RefusedError, match=NAME), session.host_name_explained():
         raise ValueError("other")

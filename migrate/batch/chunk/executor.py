@@ -7,15 +7,16 @@ import logging
 import os
 import re
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from threading import Event
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from migrate.batch.chunk.bundles import Bundles
 from migrate.batch.chunk.processes import open_processes
 from migrate.batch.chunk.rewrite_chunk import RewriteTask, read_breadcrumb
 from migrate.batch.chunk.task import Task, TaskResult, run_tasks
@@ -28,6 +29,8 @@ from migrate.model.store_partition import place_name
 from migrate.spec.spec import Spec
 from migrate.stores.rocksdb.openings import keeping_open
 
+EXECUTORS = {"spark": "jobs.executor:Spark"}
+"""The packages that bring an executor, which this one does not depend on: module and name of an ExecutorPlugin."""
 RETRIES = "stateferry.batch.retries"
 """The logger that reports each failed attempt after which a task is retried."""
 STARTS = "stateferry.batch.starts"
@@ -37,6 +40,11 @@ ATTEMPTS = 3
 _MOST_AT_ONCE = 4096  # threads are only made as tasks come; a cluster's slots may grow while a run goes on
 _POLL_SECONDS = 0.2
 """How soon a request to stop is noticed: a signal handler does not wake the thread that waits for a task."""
+_MOST_TASKS = 64
+_PER_SLOT = 4
+"""Bundles for each slot, at least, of the tasks that are known: otherwise the slots end at different times."""
+_STEP = 2 * _MOST_TASKS
+"""How many further tasks are read for each bundle, so that the first slots do not wait for the whole list."""
 _HOST = r"(?:[^\s,/:\[\]]+|\[[0-9a-fA-F:.]+\]):\d+"
 _MASTER = re.compile(
     r"local(?:\[(?:[1-9]\d*|\*)(?:\s*,\s*[1-9]\d*)?\])?|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]"
@@ -70,6 +78,18 @@ class Executor(Protocol):
 
     def cancel(self) -> None:
         """Give up the running tasks."""
+        ...
+
+
+class ExecutorPlugin(Protocol):
+    """What a package of EXECUTORS offers."""
+
+    def open(self, spec: Spec, master: str | None) -> AbstractContextManager[Executor]:
+        """An executor that ends with the block. Raises RefusedError."""
+        ...
+
+    def checks(self, spec: Spec, master: str) -> AbstractContextManager[Iterable[Any]]:
+        """The checks (preflight) of what it needs, in order; what they start ends with the block. Raises SpecError."""
         ...
 
 
@@ -137,6 +157,53 @@ def collected(executor: Executor, tasks: Iterable[Task], kind: type[Result], *, 
         found += [each for _, each in finished if isinstance(each, kind)]
     stop.check()
     return found
+
+
+class Bundles:
+    """The tasks that have not started. Small ones share a call of the executor: each call has a fixed cost."""
+
+    def __init__(self, tasks: Iterable[Task], on_start: Callable[[Task], None]) -> None:
+        """`on_start` is called with each task when it is first taken."""
+        self._tasks = iter(tasks)
+        self._on_start = on_start
+        self._ahead: deque[Task] = deque()
+        self._bytes = 0
+        self._single: deque[Task] = deque()
+
+    def split(self, bundle: Sequence[Task]) -> None:
+        """Let each task of a bundle whose worker died be taken again, by itself, before any other."""
+        self._single += bundle
+
+    def take(self, most: int, slots: int, call_bytes: int) -> Iterator[Sequence[Task]]:
+        """Up to `most` bundles. Each has `call_bytes` at most, or is a single task."""
+        for _ in range(most):
+            if self._single:
+                yield [self._single.popleft()]
+            elif bundle := self._next(call_bytes, _PER_SLOT * max(1, slots)):
+                for task in bundle:
+                    self._on_start(task)
+                yield bundle
+            else:
+                return
+
+    def _next(self, call_bytes: int, shares: int) -> list[Task]:
+        self._look_ahead(call_bytes * shares, _MOST_TASKS * shares)
+        size = min(call_bytes, self._bytes // shares)
+        count = min(_MOST_TASKS, len(self._ahead) // shares)
+        bundle: list[Task] = []
+        while self._ahead and (not bundle or (len(bundle) < count and self._ahead[0].size <= size)):
+            task = self._ahead.popleft()
+            self._bytes -= task.size
+            size -= task.size
+            bundle.append(task)
+        return bundle
+
+    def _look_ahead(self, enough_bytes: int, enough: int) -> None:
+        is_enough = self._bytes >= enough_bytes
+        wanted = 1 - len(self._ahead) if is_enough else min(_STEP, enough - len(self._ahead))
+        for task in islice(self._tasks, max(0, wanted)):
+            self._ahead.append(task)
+            self._bytes += task.size
 
 
 class _Calls:
@@ -308,11 +375,12 @@ def spark(master: str | None) -> ExecutorOpener:
     """
     if master is not None:
         check_master(master)
-    claim("jobs")  # before the function is loaded, whose own modules may have that name
+    claim(EXECUTORS["spark"].partition(".")[0])  # before the function is loaded, whose own modules may have that name
+    return lambda spec: plugged("spark").open(spec, master)
 
-    def open_spark(spec: Spec) -> AbstractContextManager[Executor]:
-        jobs = importlib.import_module("jobs.executor")  # by name: this package does not depend on Spark
-        opened: AbstractContextManager[Executor] = jobs.open_executor(spec, master)
-        return opened
 
-    return open_spark
+def plugged(name: str) -> ExecutorPlugin:
+    """The plugin of EXECUTORS. Raises ImportError."""
+    module, _, plugin = EXECUTORS[name].partition(":")
+    found: ExecutorPlugin = getattr(importlib.import_module(module), plugin)()
+    return found

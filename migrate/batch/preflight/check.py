@@ -49,6 +49,20 @@ class Check:
     """The commands that make the check."""
 
 
+SPARK_CHECKS: dict[str, str] = {
+    "spark.java": "a Java that can start Spark is there",
+    "spark.session": "a Spark application starts on the master",
+    "spark.tasks": "the executors take tasks, in the driver's version of Python",
+    "spark.packages": "the executors have what a task imports, in the driver's versions",
+    "spark.source": "every executor sees the old store, at the driver's path",
+    "spark.work_dir": "every executor reads and writes the work_dir that the driver has, at the driver's path",
+    "spark.shared": "what the driver or an executor writes, syncs and renames in the work_dir, the other sees whole",
+    "spark.clock": "the executors' clocks agree with the driver's",
+    "spark.memory": "the executors' hosts have the memory that their workers need",
+}
+"""The claim of each check that needs Spark, by name, in the order in which they run."""
+
+
 def observe(checks: Iterable[Check]) -> Iterator[CheckReport]:
     """Make every check, also after others failed, except those whose needs have not passed."""
     missing: set[str] = set()

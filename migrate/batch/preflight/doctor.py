@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-from contextlib import AbstractContextManager
-
-from migrate.batch.chunk.executor import executor_opener
+from migrate.batch.chunk.executor import executor_opener, plugged
 from migrate.batch.context import make_context
 from migrate.batch.home import is_usable
 from migrate.batch.ledger.standing import read_standing
-from migrate.batch.preflight.check import Check, CheckReport, observe
+from migrate.batch.preflight.check import SPARK_CHECKS, CheckReport, observe
 from migrate.batch.preflight.checklist import Preflight
 from migrate.batch.source.changelog_ends import ChangelogEnds
 from migrate.batch.status.run_report import already_migrated
@@ -58,9 +55,7 @@ def doctor(spec: Spec, *, master: str | None = None, changelog_ends: ChangelogEn
     if master is None:
         found = (*preflight.observe(), *not_run("--no-spark"))
         return _report(spec, master, found, is_behind=preflight.needs_catch_up)
-    jobs = importlib.import_module("jobs.doctor_checks")  # by name: this package does not depend on Spark
-    checks: AbstractContextManager[tuple[Check, ...]] = jobs.spark_checks(spec, master)
-    with checks as of_spark:
+    with plugged("spark").checks(spec, master) as of_spark:
         found = (*preflight.observe(), *observe(of_spark))
         return _report(spec, master, found, is_behind=preflight.needs_catch_up)
 
@@ -88,20 +83,6 @@ def _report(spec: Spec, master: str | None, checks: tuple[CheckReport, ...], *, 
         next_step=next_step,
         exit_code=int(ExitCode.REFUSED if failed else ExitCode.DONE),
     )
-
-
-SPARK_CHECKS: dict[str, str] = {
-    "spark.java": "a Java that can start Spark is there",
-    "spark.session": "a Spark application starts on the master",
-    "spark.tasks": "the executors take tasks, in the driver's version of Python",
-    "spark.packages": "the executors have what a task imports, in the driver's versions",
-    "spark.source": "every executor sees the old store, at the driver's path",
-    "spark.work_dir": "every executor reads and writes the work_dir that the driver has, at the driver's path",
-    "spark.shared": "what the driver or an executor writes, syncs and renames in the work_dir, the other sees whole",
-    "spark.clock": "the executors' clocks agree with the driver's",
-    "spark.memory": "the executors' hosts have the memory that their workers need",
-}
-"""The claim of each check that needs Spark, by name, in the order in which they run."""
 
 
 def not_run(reason: str) -> tuple[CheckReport, ...]:

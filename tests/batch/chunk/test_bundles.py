@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from migrate.batch.chunk.bundles import Bundles
+from migrate.batch.chunk.executor import Bundles
 from migrate.batch.chunk.rewrite_chunk import RewriteTask
 from migrate.batch.chunk.task import Task
 from tests.shared.builders import chunk, rewrite_task
