@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.metadata
-import importlib.resources
 import importlib.util
 import os
 import socket
@@ -118,7 +117,8 @@ def code_digest() -> str:
     """Return the digest of all our modules, which are in a zip or installed."""
     digest = hashlib.sha256()
     for package in OUR_PACKAGES:
-        _add_modules(digest, importlib.resources.files(package), package)
+        spec: Any = importlib.util.find_spec(package)  # not imported: what it imports may be missing
+        _add_modules(digest, spec.loader.get_resource_reader(package).files(), package)
     return digest.hexdigest()
 
 
