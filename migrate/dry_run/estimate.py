@@ -19,8 +19,7 @@ from typing import Literal
 from formats import Conversion
 from migrate.dry_run.dry_run_report import ChangelogPlan, ChunkPlanned, Cost, Inventory
 from migrate.engine.chunk_source import Records
-from migrate.engine.key_times import make_converter
-from migrate.engine.portable import pump
+from migrate.engine.portable import make_converter, pump
 from migrate.engine.rejects import RejectsByReason
 from migrate.model.display import duration, plural
 from migrate.model.key_range import KeyRange

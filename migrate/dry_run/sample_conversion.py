@@ -24,9 +24,9 @@ from migrate.dry_run.examples import before_after
 from migrate.engine.changelog_codec import logged_times
 from migrate.engine.chunk_source import Records
 from migrate.engine.columns import unpacked_times
-from migrate.engine.key_times import TimesColumn, make_converter
+from migrate.engine.key_times import TimesColumn
 from migrate.engine.left_out import LeftOut
-from migrate.engine.portable import Converter, pump
+from migrate.engine.portable import Converter, make_converter, pump
 from migrate.engine.rejects import CountRejects, RejectsByReason
 from migrate.model.display import plural, shown
 from migrate.model.key_range import show_key

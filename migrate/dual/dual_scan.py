@@ -149,7 +149,7 @@ class ConvertedScan:
             self._rest = records[1:]
             raise not_convertible(key, reason)
         self._rest = records[at:]
-        return self._conversion.many(batch.head(at))
+        return self._conversion.many(batch.part(0, at))
 
     def _check_order(self, keys: list[bytes]) -> None:
         self._conversion.check_order((keys[::-1] + self._last) if self._reverse else (self._last + keys))

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ from formats.program import IDENTITY, ByteProgram
 from migrate.engine.columns import compile_program
 from migrate.engine.key_times import open_times
 from migrate.errors import ChunkFailedError
+from migrate.model.comparison import FamilyCount
 from migrate.model.key_range import KeyRange, show_key
 from migrate.model.plan import DatabasePlan, FamilyMapping, TimeSlice
 from migrate.stores.batch import Batch
@@ -94,6 +94,15 @@ class Records:
         yield from merged
         self.shadowed += merged.shadowed
 
+    @property
+    def counts(self) -> tuple[FamilyCount, ...]:
+        """The records read so far, by RocksDB directory and column family."""
+        directories = self.inputs.directories
+        return tuple(
+            FamilyCount(directory=directories[number], family=family, seen=seen, used=self.read[number, family])
+            for (number, family), seen in self.seen.items()
+        )
+
     def families(self, number: int, mapping: FamilyMapping) -> list[str]:
         """The column families to read of one RocksDB directory; of a key that several have, the first counts."""
         there = self.databases[number].families
@@ -104,13 +113,10 @@ class Records:
         families, database = self.families(number, mapping), self.databases[number]
         newer = families[: families.index(family)]
         for batch in self._scan(number, mapping, family, sample):
-            mask = [all(database.get(name, key) is None for name in newer) for key in batch.keys]
-            if all(mask):
-                yield batch
-                continue
-            self.shadowed += mask.count(False)
-            if any(mask):
-                yield Batch(list(compress(batch.keys, mask)), list(compress(batch.values, mask)))
+            left = batch.where([all(database.get(name, key) is None for name in newer) for key in batch.keys])
+            self.shadowed += len(batch) - len(left)
+            if len(left):
+                yield left
 
     def _scans(self, number: int, mapping: FamilyMapping, keys: KeyRange | None) -> Iterator[Iterator[Batch]]:
         for family in self.families(number, mapping):
@@ -153,13 +159,9 @@ def _within(
         if own is not None and (times.min() < own.start_ms or times.max() >= own.end_ms):
             stray = int(np.flatnonzero((times < own.start_ms) | (times >= own.end_ms))[0])
             raise _misplaced(database, batch.keys[stray], int(times[stray]), own)
-        if times.min() >= wanted.start_ms and times.max() < wanted.end_ms:
-            yield batch
-            continue
         mask = ((times >= wanted.start_ms) & (times < wanted.end_ms)).tolist()
-        keys = list(compress(batch.keys, mask))
-        if keys:
-            yield Batch(keys, list(compress(batch.values, mask)), batch.sizes)
+        if len(left := batch.where(mask)):
+            yield left
 
 
 def _times(batch: Batch, place: slice, database: Database) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -21,11 +21,7 @@ from contextlib import ExitStack, contextmanager
 from itertools import accumulate, pairwise
 from pathlib import Path
 
-from formats import Conversion
 from migrate.engine.columns import pack_times
-from migrate.engine.left_out import LeftOut
-from migrate.engine.portable import Converter, OnRecord
-from migrate.engine.rejects import RejectsByReason
 from migrate.errors import ChunkFailedError, CorruptionError, RefusedError
 from migrate.model.key_range import KeyRange
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, Database
@@ -73,21 +69,6 @@ def open_times(folder: str | None) -> Iterator[Database | None]:
         with _damage_explained(Path(folder)):
             run = opened.enter_context(open_pooled(Path(folder)))
         yield run
-
-
-def make_converter(
-    conversion: Conversion,
-    times: Database | None,
-    rejects: RejectsByReason,
-    family: str,
-    on_record: OnRecord = None,
-    *,
-    left_out: LeftOut | None = None,
-) -> Converter:
-    """The converter for one pass over the records of a family, which take their times from a run if there is one."""
-    program = conversion.program if times is None else conversion.timed_program
-    column = None if times is None else TimesColumn(times, conversion.default_timestamp_ms)
-    return Converter(conversion, program, rejects, family, on_record, column, left_out or LeftOut())
 
 
 @contextmanager

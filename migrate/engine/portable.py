@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import add
 from pathlib import Path
 from typing import Literal, Protocol
@@ -14,16 +16,18 @@ import xxhash
 from formats import Conversion, EntryError, LossError
 from formats.program import ByteProgram
 from migrate.engine.bail_out import BailOutError
+from migrate.engine.chunk_source import Records, open_inputs
 from migrate.engine.columns import TIME_BYTES, CompiledProgram, compile_program, unpacked_times
+from migrate.engine.engine import Digest, FamilyWork, Hooks, NewFamily, OnRecord, Passed
+from migrate.engine.key_times import TimesColumn
 from migrate.engine.left_out import LeftOut
 from migrate.engine.rejects import CountRejects, FailOnReject, RejectsByReason, loss_not_allowed
+from migrate.model.key_range import KeyRange
 from migrate.stores.batch import Batch
-
-NAME = "portable"
-
-
-OnRecord = Callable[[bytes], None] | None
-"""Called with each key before its record is converted, where a conversion may take the whole process down."""
+from migrate.stores.merge import batches_without, paired, untouched
+from migrate.stores.rocksdb.database import Database
+from migrate.stores.rocksdb.openings import open_pooled
+from migrate.stores.rocksdb.writing import SstWriter, TableOptions
 
 
 @dataclass(slots=True)
@@ -100,6 +104,21 @@ def _timed(batch: Batch, times: Sequence[bytes]) -> Batch:
     return Batch(batch.keys, list(map(add, times, batch.values)), sizes)
 
 
+def make_converter(
+    conversion: Conversion,
+    times: Database | None,
+    rejects: RejectsByReason,
+    family: str,
+    on_record: OnRecord = None,
+    *,
+    left_out: LeftOut | None = None,
+) -> Converter:
+    """The converter for one pass over the records of a family, which take their times from a run if there is one."""
+    program = conversion.program if times is None else conversion.timed_program
+    column = None if times is None else TimesColumn(times, conversion.default_timestamp_ms)
+    return Converter(conversion, program, rejects, family, on_record, column, left_out or LeftOut())
+
+
 def convert_all(batches: Iterator[Batch], convert: Converter, on_batch: Callable[[Batch], None]) -> Iterator[Batch]:
     """Converted batches, without the empty ones; `on_batch` sees each source batch first."""
     for batch in batches:
@@ -151,6 +170,11 @@ class RecordDigest:
     def __str__(self) -> str:
         return "-".join(state.hexdigest() for state in (self._lengths, self._keys, self._values))
 
+    @property
+    def so_far(self) -> Digest:
+        """The digest of the records until now."""
+        return Digest(self.records, self.size, str(self))
+
 
 class Sink(Protocol):
     """Takes converted records: an SST file's writer, or a dry run's counter."""
@@ -193,3 +217,102 @@ def pump(
         pumped.last_key = batch.keys[-1]
         del batch  # else a large value would stay in memory while the next one is read
     return pumped
+
+
+class Portable:
+    """Takes every work: rocksdict reads and writes, and columns of bytes are converted in Python."""
+
+    name = "portable"
+
+    def declines(self, work: FamilyWork, hooks: Hooks) -> str:
+        return ""
+
+    def rewrite(self, work: FamilyWork, hooks: Hooks, file: Path, table: TableOptions) -> Passed:
+        writer: SstWriter | None = None
+
+        def open_writer() -> SstWriter:
+            nonlocal writer
+            writer = SstWriter(file, table)
+            return writer
+
+        with open_inputs(work.inputs, work.conversion.source) as source:
+            batches = source.batches(work.mapping, work.keys)
+            pumped = pump(batches, _converter(work, hooks, source), open_writer, lambda _: hooks.check())
+        if writer is not None:
+            writer.finish()
+        return _passed(source, pumped)
+
+    def compare(self, work: FamilyWork, hooks: Hooks, new: NewFamily) -> Passed | None:
+        pumped = Pumped()
+        with open_inputs(work.inputs, work.conversion.source) as source, open_new(new) as opened:
+            for expected, actual in expected_and_actual(work, hooks, source, new, opened):
+                if expected.keys != actual.keys or expected.values != actual.values:
+                    return None
+                pumped.first_key = expected.keys[0] if pumped.first_key is None else pumped.first_key
+                pumped.last_key = expected.keys[-1]
+                pumped.written.records += len(expected)
+                del expected, actual  # or a large value would live on while the next one is read
+        return _passed(source, pumped)
+
+    def digest(self, new: NewFamily, keys: KeyRange, check: Callable[[], None]) -> Digest:
+        digest = RecordDigest()
+        with open_new(new) as (target, overlay):
+            for batch in batches_without(new.left_out, target, new.family, keys, overlay):
+                check()
+                digest.update(batch)
+        return digest.so_far
+
+
+def scan(work: FamilyWork, check: Callable[[], None]) -> Passed:
+    """Read the records, and convert none: they are expired."""
+    pumped = Pumped()
+    with open_inputs(work.inputs, work.conversion.source) as source:
+        for batch in source.batches(work.mapping, work.keys):
+            check()
+            pumped.scanned.update(batch)
+    return _passed(source, pumped)
+
+
+def converted(work: FamilyWork, hooks: Hooks, source: Records) -> Iterator[Batch]:
+    """The new records of a family."""
+    old = source.batches(work.mapping, work.keys)
+    return convert_all(old, _converter(work, hooks, source), lambda _: hooks.check())
+
+
+def expected_and_actual(
+    work: FamilyWork, hooks: Hooks, source: Records, new: NewFamily, opened: tuple[Database, Database | None]
+) -> Iterator[tuple[Batch, Batch]]:
+    """The records that the new store should have and those that it has, from the first to the last expected one."""
+    target, overlay = opened
+    expected = untouched(converted(work, hooks, source), overlay, new.family)
+    for head in expected:
+        rest = KeyRange(start=head.keys[0])
+        actual = batches_without(new.left_out, target, new.family, rest, overlay)
+        both = paired(chain([head], expected), actual, to_end=False)
+        del head  # or a large value would live on while the next one is read
+        yield from both
+
+
+@contextmanager
+def open_new(new: NewFamily) -> Iterator[tuple[Database, Database | None]]:
+    """Open the new store, and the overlay if there is one."""
+    with ExitStack() as stack:
+        overlay = None if new.overlay is None else stack.enter_context(open_pooled(new.overlay))
+        yield stack.enter_context(open_pooled(new.directory)), overlay
+
+
+def _converter(work: FamilyWork, hooks: Hooks, source: Records) -> Converter:
+    how = (hooks.rejects, work.mapping.source, hooks.on_record)
+    return make_converter(work.conversion, source.known_times, *how, left_out=hooks.left_out)
+
+
+def _passed(source: Records, pumped: Pumped) -> Passed:
+    return Passed(
+        engine=Portable.name,
+        scanned=pumped.scanned.so_far,
+        written=pumped.written.so_far,
+        first_key=pumped.first_key,
+        last_key=pumped.last_key,
+        shadowed=source.shadowed,
+        counts=source.counts,
+    )

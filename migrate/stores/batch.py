@@ -70,13 +70,16 @@ class Batch:
         """Bytes of all keys and values."""
         return len(self.joined_keys) + len(self.joined_values)
 
-    def head(self, count: int) -> Batch:
-        """The first `count` records."""
-        return Batch(self.keys[:count], self.values[:count], self.sizes)
+    def part(self, start: int, end: int) -> Batch:
+        """The records from one place up to another."""
+        whole = (start, end) == (0, len(self.keys))
+        return self if whole else Batch(self.keys[start:end], self.values[start:end], self.sizes)
 
-    def tail(self, start: int) -> Batch:
-        """The records from `start` on."""
-        return Batch(self.keys[start:], self.values[start:], self.sizes)
+    def where(self, mask: Sequence[bool]) -> Batch:
+        """The records for which it is True."""
+        if all(mask):
+            return self
+        return Batch(list(compress(self.keys, mask)), list(compress(self.values, mask)), self.sizes)
 
     def _measure(self) -> bytes:
         lengths = np.empty((len(self.keys), 2), dtype="<u4")

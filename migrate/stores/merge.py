@@ -1,4 +1,4 @@
-"""Several sorted scans merged into one: of segments that become one, and of families of a store in upgrade mode."""
+"""Sorted streams of records: merged into one, paired span by span, and without the keys of an overlay."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, islice, pairwise
 from operator import lt, ne
+from typing import TypeVar
 
 from migrate.model.key_range import KeyRange, subtract
 from migrate.stores.batch import Batch, ChangelogBatch
@@ -41,8 +42,8 @@ class MergedScan:
         for batch, scan in self._heads:
             count = bisect_right(batch.keys, border)
             if count:
-                taken.append(batch if count == len(batch) else batch.head(count))
-            rest = batch.tail(count) if count < len(batch) else next(scan, None)
+                taken.append(batch.part(0, count))
+            rest = batch.part(count, len(batch)) if count < len(batch) else next(scan, None)
             if rest is not None:
                 left.append((rest, scan))
         self._heads = left
@@ -59,59 +60,6 @@ class MergedScan:
             self.shadowed += is_first.count(False)
             keys, values = list(compress(keys, is_first)), list(compress(values, is_first))
         return Batch(keys, values, sizes.pop() if len(sizes) == 1 else None)
-
-
-class RecordReader:
-    """Reads a given number of records at a time, whatever the sizes of the batches."""
-
-    def __init__(self, batches: Iterator[Batch]) -> None:
-        self._batches = batches
-        self._keys: list[bytes] = []
-        self._values: list[bytes] = []
-
-    def take(self, count: int) -> tuple[list[bytes], list[bytes]]:
-        """The next `count` records, fewer at the end."""
-        while len(self._keys) < count and (batch := next(self._batches, None)) is not None:
-            if self._keys:
-                self._keys += batch.keys
-                self._values += batch.values
-            else:
-                self._keys, self._values = batch.keys, batch.values
-            del batch
-        if len(self._keys) == count:  # mostly, both sides have the same batch sizes
-            taken = self._keys, self._values
-            self._keys, self._values = [], []
-            return taken
-        taken = self._keys[:count], self._values[:count]
-        del self._keys[:count], self._values[:count]
-        return taken
-
-
-def side_by_side(
-    expected: Iterator[Batch], actual: Iterator[Batch], *, to_end: bool
-) -> Iterator[tuple[bytes, bytes | None, bytes | None]]:
-    """(key, expected value, actual value) of each key on either side, in key order; None: that side has no such key.
-
-    Without `to_end` it ends after the last expected record.
-    """
-    lefts, rights = _each(expected), _each(actual)
-    left, right = next(lefts, None), next(rights, None)
-    while left is not None or (right is not None and to_end):
-        if right is None or (left is not None and left[0] < right[0]):
-            assert left is not None
-            yield left[0], left[1], None
-            left = next(lefts, None)
-        elif left is None or right[0] < left[0]:
-            yield right[0], None, right[1]
-            right = next(rights, None)
-        else:
-            yield left[0], left[1], right[1]
-            left, right = next(lefts, None), next(rights, None)
-
-
-def _each(batches: Iterator[Batch]) -> Iterator[tuple[bytes, bytes]]:
-    for batch in batches:
-        yield from zip(batch.keys, batch.values, strict=True)
 
 
 def batches_without(
@@ -134,12 +82,9 @@ def untouched(batches: Iterator[Batch], overlay: Database | None, family: str) -
     changes = Changes(overlay, family)
     for batch in batches:
         touched = changes.among(batch.keys)
-        mask = [key not in touched for key in batch.keys]
-        if all(mask):
-            yield batch
-        elif any(mask):
-            yield Batch(list(compress(batch.keys, mask)), list(compress(batch.values, mask)))
-        del batch  # or a large value would live on while the next one is read
+        if len(left := batch.where([key not in touched for key in batch.keys])):
+            yield left
+        del batch, left  # or a large value would live on while the next one is read
 
 
 class Changes:
@@ -163,24 +108,54 @@ class Changes:
         return {key: value for each in self._read for key, value in zip(each.keys, each.values, strict=True)}
 
 
+_Records = TypeVar("_Records", Batch, ChangelogBatch)
+
+
 def paired(
-    left: Iterator[ChangelogBatch], right: Iterator[ChangelogBatch]
-) -> Iterator[tuple[ChangelogBatch, ChangelogBatch]]:
-    """The records of two sides in key order, side by side: both of a pair are of the same span of keys."""
+    left: Iterator[_Records], right: Iterator[_Records], *, to_end: bool = True
+) -> Iterator[tuple[_Records, _Records]]:
+    """The records of two sides in key order, side by side: both of a pair are of the same span of keys.
+
+    Without `to_end` it ends after the last record of the left side.
+    """
     one, other = next(left, None), next(right, None)
     while one is not None and other is not None:
         border = min(one.keys[-1], other.keys[-1])
-        here, there = bisect_right(one.keys, border), bisect_right(other.keys, border)
+        here, there = _up_to(one, border), _up_to(other, border)
         yield one.part(0, here), other.part(0, there)
-        one = one.part(here, len(one)) if here < len(one) else next(left, None)
-        other = other.part(there, len(other)) if there < len(other) else next(right, None)
-    nothing = ChangelogBatch([], [], [])
+        one = one.part(here, len(one)) if here < len(one) else None  # or it would live on while the next is read
+        other = other.part(there, len(other)) if there < len(other) else None
+        one, other = one or next(left, None), other or next(right, None)
     while one is not None:
-        yield one, nothing
+        yield one, one.part(0, 0)
+        one = None
         one = next(left, None)
-    while other is not None:
-        yield nothing, other
+    while other is not None and to_end:
+        yield other.part(0, 0), other
+        other = None
         other = next(right, None)
+
+
+def _up_to(batch: Batch | ChangelogBatch, border: bytes) -> int:
+    """How many records come before the border, or are there; all where it is the last one's, in whatever order."""
+    return len(batch) if batch.keys[-1] == border else bisect_right(batch.keys, border)
+
+
+def by_key(one: Batch, other: Batch) -> Iterator[tuple[bytes, bytes | None, bytes | None]]:
+    """(key, one value, other value) of each key in one span, in key order; None: that side has no such key."""
+    lefts, rights = zip(one.keys, one.values, strict=True), zip(other.keys, other.values, strict=True)
+    left, right = next(lefts, None), next(rights, None)
+    while left is not None or right is not None:
+        if right is None or (left is not None and left[0] < right[0]):
+            assert left is not None
+            yield left[0], left[1], None
+            left = next(lefts, None)
+        elif left is None or right[0] < left[0]:
+            yield right[0], None, right[1]
+            right = next(rights, None)
+        else:
+            yield left[0], left[1], right[1]
+            left, right = next(lefts, None), next(rights, None)
 
 
 class OutOfOrderError(Exception):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
 from migrate.batch.stop import never_stop
-from migrate.engine.chunk_source import Inputs, Records, open_inputs
-from migrate.engine.key_times import make_converter
+from migrate.engine.chunk_source import Inputs, open_inputs
+from migrate.engine.engine import FamilyWork, Hooks, NewFamily, taking
+from migrate.engine.engines import ENGINES
 from migrate.engine.left_out import LeftOut
-from migrate.engine.portable import RecordDigest, convert_all
+from migrate.engine.portable import RecordDigest, converted, expected_and_actual, open_new, scan
 from migrate.engine.rejects import CountRejects
 from migrate.kafka.latest import unpacked
 from migrate.model.comparison import FamilyCount, Mismatch, Verified, difference, differing
@@ -25,7 +25,7 @@ from migrate.spec.conversion import load_conversion
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.fingerprint import checked_code
 from migrate.stores.batch import Batch
-from migrate.stores.merge import RecordReader, batches_without, side_by_side, untouched
+from migrate.stores.merge import batches_without, by_key, paired, untouched
 from migrate.stores.rocksdb.database import Database
 from migrate.stores.rocksdb.openings import open_pooled
 
@@ -116,6 +116,21 @@ class _FamilyTask:
     def __str__(self) -> str:
         return f"{place_name(self.store_partition, self.database)} {self.mapping.target} {self.keys}"
 
+    def work(self) -> FamilyWork:
+        """The old records, and their conversion."""
+        conversion = replace(load_conversion(self.conversion), elsewhere=elsewhere(self.key_place))
+        return FamilyWork(self.source, self.mapping, self.keys, conversion)
+
+    def hooks(self, check: Callable[[], None]) -> Hooks:
+        """Counters of a pass over the old records: what the rewriting has left out is left out again."""
+        return Hooks(check, CountRejects(str(self)), LeftOut())
+
+    def new(self, target: str) -> NewFamily:
+        """The new records, without the positions, which the driver compares."""
+        left_out = load_conversion(self.conversion).position_keys
+        overlay = None if self.overlay is None else Path(self.overlay)
+        return NewFamily(Path(target), self.mapping.target, left_out, overlay)
+
 
 @dataclass(frozen=True, slots=True)
 class CompareTask(_FamilyTask):
@@ -204,73 +219,93 @@ def run_verify_task(task: VerifyTask, check: Callable[[], None] = never_stop) ->
 
 
 def _in_full(task: CompareTask, check: Callable[[], None]) -> Verified:
-    conversion = load_conversion(task.conversion)
-    with ExitStack() as stack:
-        source = stack.enter_context(open_inputs(task.source, conversion.source))
-        if task.target is None:
-            for _ in source.batches(task.mapping, task.keys):
-                check()
-            return Verified(records=0, counts=_counts_of(source))
-        target = stack.enter_context(open_pooled(Path(task.target)))
-        touched = stack.enter_context(_overlay_of(task))
-        found = _FullComparison(task, source, target, check, touched=touched).run()
-        if task.keys == KeyRange():
-            ends = [] if found.ends is None else [found.ends]
-            where, left_out = (task.store_partition, task.mapping.target), conversion.position_keys
-            for count, mismatch in compare_gaps(target, *where, ends, left_out=left_out, touched=touched):
-                found = found.with_mismatch(mismatch, count)
-        return found
-
-
-@contextmanager
-def _overlay_of(task: CompareTask | DigestTask) -> Iterator[Database | None]:
-    if task.overlay is None:
-        yield None
+    work, hooks = task.work(), task.hooks(check)
+    if task.target is None:
+        return Verified(records=0, counts=scan(work, check).counts)
+    new = task.new(task.target)
+    passed = taking(ENGINES, work, hooks).compare(work, hooks, new)
+    if passed is None:
+        found = _in_detail(task, check, new)
     else:
-        with open_pooled(Path(task.overlay)) as overlay:
-            yield overlay
+        ends = None if passed.first_key is None or passed.last_key is None else (passed.first_key, passed.last_key)
+        records, dropped = passed.written.records, hooks.left_out.dropped
+        found = Verified(records=records, ends=ends, counts=passed.counts, dropped=dropped)
+    if task.keys == KeyRange():
+        with open_new(new) as (target, overlay):
+            ends_of = [] if found.ends is None else [found.ends]
+            how = (target, task.store_partition, new.family, ends_of)
+            for count, mismatch in compare_gaps(*how, left_out=new.left_out, touched=overlay):
+                found = found.with_mismatch(mismatch, count)
+    return found
+
+
+def _in_detail(task: CompareTask, check: Callable[[], None], new: NewFamily) -> Verified:
+    """Compare record by record what differs in columns."""
+    work, hooks = task.work(), task.hooks(check)
+    with open_inputs(work.inputs, work.conversion.source) as source, open_new(new) as opened:
+        found = _differences(task, expected_and_actual(work, hooks, source, new, opened))
+        if not found.mismatches:
+            first = b"" if found.ends is None else found.ends[0]
+            again = ("conversion", "the same twice", "another when it was done again")
+            found = found.with_mismatch(_mismatch(task, first, *again))
+        return found.model_copy(update={"counts": source.counts, "dropped": hooks.left_out.dropped})
 
 
 def _by_digest(task: DigestTask, check: Callable[[], None]) -> Verified:
     """Compare digests; the source is opened only to name what differs, and where a tail has touched the range: the
     new store does not have all that the chunk's digest is of.
     """
-    with open_pooled(Path(task.target)) as target, _overlay_of(task) as overlay:
-        touched = overlay if _has_keys(overlay, task) else None
-        digest = RecordDigest()
-        for batch in _actual(task, target, check) if touched is None else ():
-            digest.update(batch)
-        if (digest.records, str(digest)) == (task.written.records, task.written.digest):
+    new, written = task.new(task.target), task.written
+    as_written = (written.records, written.digest)
+    is_touched = _has_keys(task)
+    if not is_touched:
+        new = new._replace(overlay=None)
+        keys = task.target_keys
+        digest = RecordDigest().so_far if keys is None else ENGINES[0].digest(new, keys, check)
+        if (digest.records, digest.digest) == as_written:
             return Verified(records=digest.records)
-        with open_inputs(task.source, load_conversion(task.conversion).source) as source:
-            comparison = _Comparison(task, source, target, check, touched=touched)
-            found = comparison.differences(_actual(task, target, check, touched), to_end=True)
-            for batch in comparison.of_chunk() if touched is not None else ():
-                digest.update(batch)
-    is_as_written = (digest.records, str(digest)) == (task.written.records, task.written.digest)
-    if found.mismatches or (touched is not None and is_as_written):
+    work, hooks, of_chunk = task.work(), task.hooks(check), RecordDigest()
+    with open_inputs(work.inputs, work.conversion.source) as source, open_new(new) as (target, overlay):
+        keys = task.target_keys
+        actual = iter(()) if keys is None else batches_without(new.left_out, target, new.family, keys, overlay)
+        expected = untouched(converted(work, hooks, source), overlay, new.family)
+        found = _differences(task, paired(expected, _checked(actual, check)))
+        for batch in converted(work, task.hooks(check), source) if is_touched else ():
+            of_chunk.update(batch)
+    if found.mismatches or (is_touched and (of_chunk.records, str(of_chunk)) == as_written):
         return found
     # the records agree, so the receipt is wrong
-    wrong = comparison.mismatch(task.written.first_key or b"", "receipt", task.written.digest, "another digest")
-    return found.with_mismatch(wrong)
+    wrong = (written.first_key or b"", "receipt", written.digest, "another digest")
+    return found.with_mismatch(_mismatch(task, *wrong))
 
 
-def _has_keys(overlay: Database | None, task: DigestTask) -> bool:
+def _has_keys(task: DigestTask) -> bool:
     """Whether the overlay has a key among those for which the chunk answers."""
     family, keys = task.mapping.target, task.target_keys
-    if overlay is None or family not in overlay.families or keys is None:
+    if task.overlay is None or keys is None:
         return False
-    return any(key in keys for key in overlay.sample(family, keys.start, 1).keys)
+    with open_pooled(Path(task.overlay)) as overlay:
+        return family in overlay.families and any(key in keys for key in overlay.sample(family, keys.start, 1).keys)
 
 
-def _actual(
-    task: DigestTask, target: Database, check: Callable[[], None], touched: Database | None = None
-) -> Iterator[Batch]:
-    keys = task.target_keys
-    if keys is None:
-        return iter(())
-    left_out = load_conversion(task.conversion).position_keys  # the driver compares them
-    return _checked(batches_without(left_out, target, task.mapping.target, keys, touched), check)
+def _differences(task: CompareTask | DigestTask, sides: Iterator[tuple[Batch, Batch]]) -> Verified:
+    """Compare record by record: the number of mismatches of each kind, and the first of each."""
+    found, records, ends = Verified(records=0), 0, None
+    where, target = (task.store_partition, task.mapping.target), load_conversion(task.conversion).target
+    for expected, actual in sides:
+        if len(expected):
+            records += len(expected)
+            ends = (expected.keys[0] if ends is None else ends[0], expected.keys[-1])
+        for key, one, other in by_key(expected, actual):
+            if one != other:
+                found = found.with_mismatch(difference(target, where, key, one, other))
+        del expected, actual  # or a large value would live on while the next one is read
+    return found.model_copy(update={"records": records, "ends": ends})
+
+
+def _mismatch(task: CompareTask | DigestTask, key: bytes, field: str, expected: str, actual: str) -> Mismatch:
+    found = differing(task.store_partition, field, expected, actual, family=task.mapping.target)
+    return found.model_copy(update={"key": key})
 
 
 def _checked(batches: Iterator[Batch], check: Callable[[], None]) -> Iterator[Batch]:
@@ -285,109 +320,3 @@ def _count(task: CountTask, check: Callable[[], None]) -> Verified:
         count = database.count(task.family, task.keys, check)
     counted = FamilyCount(directory=task.directory, family=task.family, seen=count, used=count)
     return Verified(records=0, counts=(counted,))
-
-
-def _counts_of(source: Records) -> tuple[FamilyCount, ...]:
-    return tuple(
-        FamilyCount(
-            directory=source.inputs.directories[number], family=family, seen=seen, used=source.read[number, family]
-        )
-        for (number, family), seen in source.seen.items()
-    )
-
-
-class _Comparison:
-    def __init__(
-        self,
-        task: CompareTask | DigestTask,
-        source: Records,
-        target: Database,
-        check: Callable[[], None],
-        *,
-        touched: Database | None,
-    ) -> None:
-        self._touched = touched
-        self._task = task
-        self._check = check
-        self._source = source
-        self._target = target
-        self._conversion = replace(load_conversion(task.conversion), elsewhere=elsewhere(task.key_place))
-        self._left_out = LeftOut()
-        """What the last pass over the old records has left out."""
-
-    def expected(self) -> Iterator[Batch]:
-        """The old store's records of the range, converted again, but for those that a tail has touched."""
-        return untouched(self.of_chunk(), self._touched, self._task.mapping.target)
-
-    def of_chunk(self) -> Iterator[Batch]:
-        """The old store's records of the range, converted again."""
-        task = self._task
-        rejects, self._left_out = CountRejects(str(task)), LeftOut()
-        how = (rejects, task.mapping.source)
-        convert = make_converter(self._conversion, self._source.known_times, *how, left_out=self._left_out)
-        old = _checked(self._source.batches(task.mapping, task.keys), self._check)
-        return convert_all(old, convert, lambda _: None)
-
-    def actual(self, keys: KeyRange) -> Iterator[Batch]:
-        """The new store's records of a range."""
-        left_out = self._conversion.position_keys
-        return batches_without(left_out, self._target, self._task.mapping.target, keys, self._touched)
-
-    def differences(self, actual: Iterator[Batch], *, to_end: bool) -> Verified:
-        """Compare record by record: the number of mismatches of each kind, and the first of each.
-
-        `to_end`: actual records after the last expected one are extra.
-        """
-        found = Verified(records=0)
-        keys: list[bytes] = []
-        records = 0
-        for key, expected, got in side_by_side(self.expected(), actual, to_end=to_end):
-            if expected is not None:
-                records += 1
-                keys[1:] = [key]
-            if expected != got:
-                where = (self._task.store_partition, self._task.mapping.target)
-                found = found.with_mismatch(difference(self._conversion.target, where, key, expected, got))
-        return found.model_copy(update={"records": records, "ends": (keys[0], keys[-1]) if keys else None})
-
-    def mismatch(self, key: bytes, field: str, expected: str, actual: str) -> Mismatch:
-        """A mismatch of this family."""
-        found = differing(self._task.store_partition, field, expected, actual, family=self._task.mapping.target)
-        return found.model_copy(update={"key": key})
-
-
-class _FullComparison(_Comparison):
-    """Compares all old records of a range with the new store from the range's first to its last new key."""
-
-    def run(self) -> Verified:
-        """Compare column by column; record by record where the columns differ."""
-        found = self._by_columns()
-        if found is None:
-            found = self._in_detail()
-        return found.model_copy(update={"counts": _counts_of(self._source), "dropped": self._left_out.dropped})
-
-    def _by_columns(self) -> Verified | None:
-        records = 0
-        first = last = b""
-        actual = RecordReader(iter(()))
-        for batch in self.expected():
-            if not records:
-                first = batch.keys[0]
-                actual = RecordReader(self.actual(KeyRange(start=first)))
-            keys, values = actual.take(len(batch))
-            if keys != batch.keys or values != batch.values:
-                return None
-            records += len(batch)
-            last = batch.keys[-1]
-            del batch, keys, values  # or a large value would live on while the next one is read
-        return Verified(records=records, ends=(first, last) if records else None)
-
-    def _in_detail(self) -> Verified:
-        first = next(self.expected()).keys[0]
-        self._source.read.clear()
-        self._source.seen.clear()
-        found = self.differences(self.actual(KeyRange(start=first)), to_end=False)
-        if found.mismatches:
-            return found
-        mismatch = self.mismatch(first, "conversion", "the same twice", "another when it was done again")
-        return found.with_mismatch(mismatch)

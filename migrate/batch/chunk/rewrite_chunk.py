@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Literal
 
 from migrate.batch.stop import never_stop
-from migrate.engine import portable as converter
-from migrate.engine.chunk_source import Inputs, Records, open_inputs
-from migrate.engine.key_times import make_converter
+from migrate.engine.chunk_source import Inputs
+from migrate.engine.engine import FamilyWork, Hooks, OnRecord, Passed, rewrite
+from migrate.engine.engines import ENGINES
 from migrate.engine.left_out import LeftOut
-from migrate.engine.portable import OnRecord, Pumped, pump, reject_policy
+from migrate.engine.portable import reject_policy, scan
 from migrate.engine.rejects import CountRejects, RecordRejectedError
 from migrate.errors import ChunkFailedError, CorruptionError
 from migrate.model.plan import Chunk, FamilyMapping, KeyPlace, elsewhere
@@ -25,9 +25,8 @@ from migrate.model.values import with_seal
 from migrate.spec.conversion import load_conversion
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.fingerprint import checked_code
-from migrate.stores.batch import Batch
 from migrate.stores.files import content_digest, make_directories, write_durably
-from migrate.stores.rocksdb.writing import KeyOrderError, SstWriter, TableOptions
+from migrate.stores.rocksdb.writing import KeyOrderError, TableOptions
 
 _RESTORE = (
     "restore this store's files, as they were, from a backup and rerun: what is finished is kept; or let the store's "
@@ -87,11 +86,9 @@ def rewrite_chunk(task: RewriteTask, check: Callable[[], None] = never_stop) -> 
     attempt = _Attempt(task, check)
     make_directories(attempt.folder)
     try:
-        opened = open_inputs(task.source, attempt.conversion.source)
-        with opened as source, _leaving_breadcrumbs(task.breadcrumb) as on_record:
-            families = [attempt.rewrite_family(source, mapping, on_record) for mapping in task.mappings]
-            attempt.shadowed = source.shadowed
-        return attempt.receipt(families)
+        with _leaving_breadcrumbs(task.breadcrumb) as on_record:
+            passed = [attempt.rewrite_family(mapping, on_record) for mapping in task.mappings]
+        return attempt.receipt(passed)
     except BaseException as error:
         attempt.discard()
         if isinstance(error, RecordRejectedError):
@@ -116,13 +113,12 @@ class _Attempt:
         self.rejects_file = self.folder / f"{self.name}.rejects.parquet"
         self.rejects = self._policy()
         self.left_out = LeftOut(str(task.chunk), task.max_dropped)
-        self.expired = 0
-        self.shadowed = 0
 
-    def receipt(self, families: list[tuple[Scanned, Written]]) -> Receipt:
+    def receipt(self, passed: list[Passed]) -> Receipt:
         """The receipt, written beside the files; they, their names and its own are durable then (I1)."""
         task = self._task
         kept = self.rejects.finish()
+        by_family = list(zip(task.mappings, passed, strict=True))
         receipt = Receipt(
             migration_id=task.migration_id,
             run_id=task.run_id,
@@ -131,20 +127,20 @@ class _Attempt:
             database=task.chunk.database,
             number=task.chunk.number,
             keys=task.chunk.keys,
-            scanned=tuple(scanned for scanned, _ in families),
-            written=tuple(written for _, written in families),
+            scanned=tuple(Scanned(family=each.source, **found.scanned._asdict()) for each, found in by_family),
+            written=tuple(self._written(each, found) for each, found in by_family),
             dropped=self.left_out.dropped,
             entries_dropped=self.left_out.entries_dropped,
             not_carried=self.left_out.not_carried,
             dropped_keys=self.left_out.first_keys,
-            expired=self.expired,
-            shadowed=self.shadowed,
+            expired=0 if task.is_kept else sum(found.scanned.records for found in passed),
+            shadowed=sum(found.shadowed for found in passed),
             rejected=self.rejects.count,
             reasons=self.rejects.reasons,
             rejects_file=self._relative(self.rejects_file) if kept else None,
             rejects_digest=content_digest(self.rejects_file) if kept else None,
             seconds=round(time.perf_counter() - self._started, 6),
-            engine=converter.NAME,
+            engine=", ".join(sorted({found.engine for found in passed})),
             host=socket.gethostname(),
             code=checked_code(task.conversion),
             revision=task.revision,
@@ -155,47 +151,28 @@ class _Attempt:
     def _relative(self, file: Path) -> str:
         return str(file.relative_to(self._task.home))
 
-    def rewrite_family(self, source: Records, mapping: FamilyMapping, on_record: OnRecord) -> tuple[Scanned, Written]:
+    def rewrite_family(self, mapping: FamilyMapping, on_record: OnRecord) -> Passed:
         """Rewrite one column family of the chunk."""
-        file = self.folder / f"{self.name}.{self._task.mappings.index(mapping)}.sst"
-        how = (self.rejects, mapping.source, on_record)
-        converter = make_converter(self.conversion, source.known_times, *how, left_out=self.left_out)
-        writer: SstWriter | None = None
+        task = self._task
+        work = FamilyWork(task.source, mapping, task.chunk.keys, self.conversion)
+        if not task.is_kept:
+            return scan(work, self._check)
+        hooks = Hooks(self._check, self.rejects, self.left_out, on_record)
+        return rewrite(ENGINES, work, hooks, self._file(mapping), TableOptions(compression=mapping.compression))
 
-        def open_writer() -> SstWriter:
-            nonlocal writer
-            writer = SstWriter(file, TableOptions(compression=mapping.compression))
-            return writer
+    def _file(self, mapping: FamilyMapping) -> Path:
+        return self.folder / f"{self.name}.{self._task.mappings.index(mapping)}.sst"
 
-        batches = source.batches(mapping, self._task.chunk.keys)
-        if self._task.is_kept:
-            pumped = pump(batches, converter, open_writer, lambda _: self._check())
-        else:
-            pumped = self._count(batches)
-        if writer is not None:
-            writer.finish()
-        scanned, written = pumped.scanned, pumped.written
-        return (
-            Scanned(family=mapping.source, records=scanned.records, size=scanned.size, digest=str(scanned)),
-            Written(
-                family=mapping.target,
-                file=None if writer is None else self._relative(file),
-                file_size=0 if writer is None else file.stat().st_size,
-                records=written.records,
-                size=written.size,
-                digest=str(written),
-                first_key=pumped.first_key,
-                last_key=pumped.last_key,
-            ),
+    def _written(self, mapping: FamilyMapping, passed: Passed) -> Written:
+        file = self._file(mapping)
+        return Written(
+            family=mapping.target,
+            file=self._relative(file) if passed.written.records else None,
+            file_size=file.stat().st_size if passed.written.records else 0,
+            **passed.written._asdict(),
+            first_key=passed.first_key,
+            last_key=passed.last_key,
         )
-
-    def _count(self, batches: Iterator[Batch]) -> Pumped:
-        pumped = Pumped()
-        for batch in batches:
-            self._check()
-            pumped.scanned.update(batch)
-        self.expired += pumped.scanned.records
-        return pumped
 
     def discard(self) -> None:
         """Remove the attempt's files, which no row will name."""

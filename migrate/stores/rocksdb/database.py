@@ -222,7 +222,7 @@ class Database:
             limit = min(2 * limit, MAX_BATCH_RECORDS)
             if keys.end is not None and batch.keys[-1] >= keys.end:
                 if inside := bisect_left(batch.keys, keys.end):
-                    yield batch.head(inside)
+                    yield batch.part(0, inside)
                 return
             last = batch.keys[-1]
             yield batch

@@ -112,7 +112,7 @@ def test_digests_are_held_against_the_number_of_old_records(tmp_path: Path, monk
     def one_less(self: Records, mapping: FamilyMapping, keys: KeyRange | None = None) -> Iterator[Batch]:
         batches = list(whole(self, mapping, keys))
         yield from batches[:-1]
-        yield batches[-1].head(len(batches[-1]) - 1)
+        yield batches[-1].part(0, len(batches[-1]) - 1)
 
     with monkeypatch.context() as wrong:
         wrong.setattr(Records, "batches", one_less)
