@@ -1,7 +1,5 @@
 """The run's lock is looked at, and never touched."""
 
-from __future__ import annotations
-
 import os
 import threading
 from pathlib import Path

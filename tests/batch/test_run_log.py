@@ -1,7 +1,5 @@
 """What a migration logs: its phases, their progress by time, and what it tries again."""
 
-from __future__ import annotations
-
 import logging
 import re
 import subprocess

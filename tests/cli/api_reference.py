@@ -1,7 +1,5 @@
 """Generates docs/api.md: every public name of `migrate`, with its signature, its parameters and its errors."""
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 import inspect

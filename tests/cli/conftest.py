@@ -1,7 +1,5 @@
 """Commands, each in a process of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

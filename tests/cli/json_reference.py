@@ -1,7 +1,5 @@
 """Generates docs/json.md: every field of every report that `--json` prints, with its docstring."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """Generates docs/cli.md, docs/json.md, docs/api.md and migrate/__init__.pyi from the code, for `make docs-cli`."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterable, Iterator
 from functools import cache

@@ -1,7 +1,5 @@
 """Signatures of public functions as text, and what their docstrings say of parameters and errors."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import types

@@ -1,7 +1,5 @@
 """The commands as a user meets them: help, text, JSON, exit codes, progress."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -43,22 +41,18 @@ def spec(tmp_path: Path) -> Path:
 def test_run_status_verify_and_inspect_tell_one_story(spec: Path) -> None:
     before = json.loads(stateferry("status", spec, "--json").stdout)
     assert before["state"] == "not started"
-
     ran = stateferry("run", spec, "--no-spark", "--json", "--quiet")
     assert (ran.returncode, ran.stderr) == (0, "")
     report = json.loads(ran.stdout)
     assert report["totals"]["records_in"] == report["totals"]["records_out"] == 6000
     assert report["verification"] == report["verification"] | {"mode": "full", "records": 6000, "missing": 0}
-
     status = json.loads(stateferry("status", spec, "--json").stdout)
     assert (status["state"], status["chunks_left"], status["share_done"]) == ("published", 0, 1.0)
     assert status["totals"] == report["totals"]
-
     for mode in ("full", "digest"):
         checked = stateferry("verify", spec, "--no-spark", "--mode", mode, "--json", "--quiet")
         assert checked.returncode == 0, checked.stderr
         assert json.loads(checked.stdout)["verification"]["records"] == 6000
-
     inspected = stateferry("inspect", report["published"], "--digest", "--json")
     families = {
         (database["path"], family["name"]): family["records"]
@@ -84,7 +78,6 @@ def test_text_names_what_matters(spec: Path) -> None:
         assert fact in ran.stdout
     for sentence in ("snapshot taken", "chunks to rewrite", "rewrite 100%", "records", "left", "verifying (full)"):
         assert sentence in ran.stderr
-
     again = stateferry("run", spec, "--no-spark")
     assert again.returncode == 0
     assert "already migrated" in again.stdout

@@ -1,7 +1,5 @@
 """What is around a command: its options in the environment, a log for machines, completion in a shell."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

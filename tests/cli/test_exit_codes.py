@@ -1,7 +1,5 @@
 """Whatever ends a command early is no success (I9)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """`stateferry get`: what a person sees of a key in both stores, at each stage of a migration."""
 
-from __future__ import annotations
-
 import json
 import struct
 import threading

@@ -1,7 +1,5 @@
 """Spark masters that cannot be used are refused before a JVM starts: none could, as there is no Java."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

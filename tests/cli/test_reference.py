@@ -1,7 +1,5 @@
 """The pages of docs/ and the stub that are made from the code say what it does: `make docs-cli` writes them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Commands under supervisors and in bare containers: closed streams, other encodings, few open files."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource
@@ -46,10 +44,8 @@ def _command(*arguments: object, before: str = "", **variables: str) -> subproce
 def test_closed_standard_streams_change_nothing_but_what_is_printed(closed: str, tmp_path: Path) -> None:
     spec = _spec(tmp_path, make_store(tmp_path / "old", RECORDS))
     before = f"exec {closed};"
-
     assert _command("plan", spec, before=before).returncode == 0
     done = _command("run", spec, "--no-spark", before=before)
-
     assert (done.returncode, b"Traceback" in done.stderr) == (0, False)
     assert (tmp_path / "new/CURRENT").exists()
     assert _command("run", tmp_path / "none.toml", before=before).returncode == 2
@@ -68,7 +64,6 @@ def test_a_closed_stream_is_none_of_the_files_that_are_opened_later(tmp_path: Pa
 def test_letters_that_an_encoding_lacks_are_escaped(key: str, encoding: str, tmp_path: Path) -> None:
     records = {key.encode() + b"%d" % number: b"\xff\0" for number in range(3)}
     spec = _spec(tmp_path, make_store(tmp_path / "old", records))
-
     for verb in (("plan", spec), ("inspect", tmp_path / "old"), ("run", spec, "--no-spark")):
         done = _command(*verb, PYTHONIOENCODING=encoding)
         assert done.returncode == 0, done.stderr

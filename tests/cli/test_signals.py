@@ -1,7 +1,5 @@
 """SIGINT and SIGTERM, sent to the real command: what runs is finished, a second signal ends it, a rerun resumes."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

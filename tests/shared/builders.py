@@ -1,7 +1,5 @@
 """Small plans, chunks and receipts for tests that need values and no store."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from migrate.batch.chunk.rewrite_chunk import RewriteTask, rewrite_chunk

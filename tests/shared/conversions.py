@@ -1,7 +1,5 @@
 """Conversion functions that specs of these tests name."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import count
 

@@ -1,7 +1,5 @@
 """Folders on another file system than a given one."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

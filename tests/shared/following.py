@@ -1,7 +1,5 @@
 """A run in a process of its own that can be held in a chunk, and commands beside it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

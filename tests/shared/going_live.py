@@ -1,7 +1,5 @@
 """Migrations that something holds back from going live, and what is told of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Who may read what, by mode bits alone."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

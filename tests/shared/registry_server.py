@@ -1,7 +1,5 @@
 """A Schema Registry for tests: the read-only part of the same API, over real sockets."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

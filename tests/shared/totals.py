@@ -1,7 +1,5 @@
 """A store of two partitions whose values get a field; one record is dropped, one is rejected."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

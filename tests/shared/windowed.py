@@ -1,7 +1,5 @@
 """Applications with windowed and session stores, made by hand, and what a migration is to make of them."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Which records of the log a command shows: all of them, or what bars and events beside them leave out."""
 
-from __future__ import annotations
-
 import io
 import logging
 import sys

@@ -1,7 +1,5 @@
 """Metrics of a run as Prometheus reads them, after success and after failure."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 
@@ -87,7 +85,6 @@ def test_a_failure_and_a_later_success_are_both_recorded(tmp_path: Path) -> None
     assert 0 < _value(found, "run_chunks_done") < _value(found, "run_chunks_planned")
     failed_at = _value(found, "last_failure_timestamp_seconds")
     assert ("stateferry_last_success_timestamp_seconds", ()) not in found
-
     (tmp_path / "fixed").touch()
     assert stateferry("run", spec, "--no-spark", "--metrics-file", file).returncode == 0
     found = _samples(file)

@@ -1,7 +1,5 @@
 """Commands in reports: they name the real path of the spec, as a shell reads it, and can be copied."""
 
-from __future__ import annotations
-
 import html
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """The report of `plan` for people: what matters comes first, and what differs is seen."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`python -m tests.batch.changelog.catch_up_victim BASE BOOTSTRAP NAME EVENT`: it kills itself at an event."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

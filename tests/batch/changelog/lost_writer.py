@@ -3,8 +3,6 @@
 It prints the error that ends it once it goes on.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal

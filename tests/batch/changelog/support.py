@@ -1,7 +1,5 @@
 """An application with a changelogged store at a real broker, and what its changelogs hold."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Stores that lack records of their changelog: who says so, what comes next, and where that ends."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 
@@ -32,7 +30,6 @@ def test_every_report_names_the_catch_up_and_what_it_costs(tmp_path: Path, broke
     app = App("behind", tmp_path, broker).make()
     spec = app.spec
     app.write(app.topic, 1, _LATER)
-
     check = _check(spec, "changelog.position")
     assert (check.outcome, check.detail) == ("warning", f"0_1/orders is 3 records behind {app.topic}")
     assert "stateferry catch-up SPEC brings these records" in check.fix
@@ -41,7 +38,6 @@ def test_every_report_names_the_catch_up_and_what_it_costs(tmp_path: Path, broke
     assert dry.verdict.next_step.endswith("stateferry run SPEC, stateferry catch-up SPEC, stateferry cutover SPEC")
     assert dry.cost is not None and dry.changelogs is not None
     assert dry.cost.downtime_seconds > dry.cost.total_seconds + dry.changelogs.catch_up_seconds
-
     report = run(spec)
     assert "stateferry catch-up SPEC brings the 3 records that the new stores lack; then" in report.next_step
     found = status(spec)
@@ -53,7 +49,6 @@ def test_every_report_names_the_catch_up_and_what_it_costs(tmp_path: Path, broke
     assert spec.changelog is not None
     away = spec.model_copy(update={"changelog": spec.changelog.model_copy(update={"bootstrap": "localhost:1"})})
     assert behind_in_words(status(away).behind) == "unknown: the broker does not answer"
-
     catch_up(spec)
     assert status(spec).behind == Behind()
     assert "catch-up" not in status(spec).next_step
@@ -176,11 +171,9 @@ def test_a_streamiz_position_past_the_end_is_said_and_its_store_moves_with_its_c
         conversion={"function": convert},
         changelog={"bootstrap": broker.bootstrap, "application": "stopped"},
     )
-
     check = _check(spec, "changelog.position")
     assert (check.outcome, "is at 24 of" in check.detail) == ("warning", True)
     assert run(spec).state == "published"
-
     assert app.restored(0) == {key: (value + b"!", NOW) for key, value in values.items()}
     line = (tmp_path / "java/streamiz/0_0/.checkpoint").read_text(encoding="ascii").splitlines()[2]
     assert line == f"{app.new_topic} 0 {len(values) - 1}"

@@ -1,7 +1,5 @@
 """What an application writes after its snapshot, laid over the new stores and written to their changelogs."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

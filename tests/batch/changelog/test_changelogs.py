@@ -1,7 +1,5 @@
 """Changelogs that a run writes at a real broker: whole, also after a kill at any point, and compared for real."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal
@@ -135,9 +133,7 @@ def test_what_a_killed_run_left_open_is_not_taken_for_the_applications(
         run(app.spec)
     with Cluster(app.connection) as there:
         assert any(each.stable < each.end for each in there.ends(app.topic, range(len(TASKS))).values())
-
     run(app.spec)
-
     assert app.all_restored()
 
 
@@ -187,7 +183,6 @@ def test_what_another_writer_did_is_found(app: App) -> None:
     assert not ChangelogStanding(read_ledger(app.spec.home)).is_verified
     with pytest.raises(VerificationError):
         run(app.spec)
-
     with Cluster(app.connection) as there:
         topic = there.topic(app.new_topic)
         assert topic is not None
@@ -273,7 +268,6 @@ def test_a_versioned_history_is_written_in_the_order_of_time(broker: Broker, tmp
     last = app.write(app.topic, 0, {b"key": (b"value", NOW)})
     line = checkpoint(f"{app.topic} 0 {last}")
     (tmp_path / app.name / "0_0" / ".checkpoint").write_text(line, encoding="ascii")
-
     assert run(app.spec).changelogs[0].verified
     (batch,) = read(app.connection, app.new_topic, 0, 0, 80)
     wanted = [(61_000 + at, key, b"then!") for at, key in enumerate(keys)]

@@ -170,9 +170,7 @@ def test_an_open_transaction_is_refused_and_ended_where_it_is_of_a_dead_instance
     assert app.checks()["changelog.transactions"].outcome == "waiting"
     with _member(app):
         app.refusal("has 1 member", fence=True)
-
     report = run(app.spec(), fence=True)
-
     assert report.state == "verified"
     (shown,) = status(app.spec()).changelogs
     assert (shown.topic, shown.records, shown.verified) == (app.topic, 20, True)
@@ -326,9 +324,7 @@ def test_other_internal_topics_with_records_are_named_unless_they_are_meant_to_s
         _delete(app, "emptied-changelog", 3)
         read = {(f"{app.name}-read-repartition", 0): Committed(3), (f"{app.name}-read-repartition", 1): Committed(2)}
         cluster.set_committed(app.name, {**read, (f"{app.name}-by-customer-repartition", 0): Committed(1)})
-
     report = plan(app.spec())
-
     (found,) = [each for each in report.checks if each.name == "changelog.other-topics"]
     assert found.outcome == "warning"
     assert found.detail == "3 internal topics of the application beside the migrated: " + "; ".join(

@@ -1,7 +1,5 @@
 """Hosts that migrate parts of one application, each with its own stores, folder and ledger, at a real broker."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 from collections.abc import Callable
@@ -87,7 +85,6 @@ def test_hosts_with_tasks_of_their_own_share_the_topic(make: Make) -> None:
     assert {claim.state for claim in _claims(one).values()} == {"in-use"}
     with pytest.raises(RefusedError, match="the new stores are in use"):
         abandon(other.spec)
-
     rollback(other.spec)
     assert abandon(other.spec).kept_topics == (one.new_topic,)
     assert one.restored(1) == one.expected(1)
@@ -111,7 +108,6 @@ def test_a_copy_goes_on_from_what_the_other_host_has_written(way: str, make: Mak
         cutover(other.spec)
     assert _migrate(one).changelogs[0].verified
     assert one.all_restored()
-
     before = [one.last_offset(number) for number in range(2)]
     (changelog,) = _migrate(other).changelogs
     assert changelog.adopted == tuple(f"{task}/orders from {host}" for task in TASKS)
@@ -160,7 +156,6 @@ def test_a_copy_that_is_behind_writes_nothing(make: Make) -> None:
     standing = ChangelogStanding(read_ledger(other.spec.home))
     assert {each.store_partition for each in standing.produced} == {"0_0/orders"}
     assert one.all_restored()
-
     catch_up(other.spec)
     assert _migrate(other).changelogs[0].verified
     cutover(other.spec)

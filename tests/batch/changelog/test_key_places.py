@@ -1,7 +1,5 @@
 """A changed key belongs to the partition of the old one, as far as the old keys show how keys are spread."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a side file says of a changelog that was written for a new store."""
 
-from __future__ import annotations
-
 import pytest
 
 from migrate.batch.changelog.store_changelogs import line_after

@@ -1,7 +1,5 @@
 """Store partitions that no host has: their keys are in the old changelog alone."""
 
-from __future__ import annotations
-
 import shutil
 import socket
 from collections.abc import Callable
@@ -74,7 +72,6 @@ def test_they_are_named_and_keep_the_others_from_going_live(way: str, make: Make
     (warning,) = [each for each in found.checks if each.name == "changelog.missing"]
     assert (warning.outcome, warning.detail) == ("warning", gone)
     assert "start the old application once" in warning.fix
-
     report = run(spec)
     assert report.held == (held,)
     assert not [each for each in report.warnings if "partition 1" in each]

@@ -1,7 +1,5 @@
 """Stores of an application get other names, and their records stay the same: at a real broker."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -63,10 +61,8 @@ def test_several_stores_at_once_keep_their_records_under_other_names(broker: Bro
     assert {each.topic: each.new_topic for each in planned.changelogs.topics} == {
         _topic(old): _topic(new) for old, new in NAMES.items()
     }
-
     run(spec)
     cutover(spec)
-
     for number, task in enumerate(TASKS):
         lines = (folder / task / ".checkpoint").read_text("ascii").splitlines()
         assert {*before[task]} < {*lines}, "the old stores stay"

@@ -1,7 +1,5 @@
 """What reaches a broker is in no file of the migration, in no report, in no log and in no error."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 

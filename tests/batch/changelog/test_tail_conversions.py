@@ -1,7 +1,5 @@
 """What a catch-up makes of records: their times, values of Avro, and the same on Spark."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

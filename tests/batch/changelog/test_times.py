@@ -1,7 +1,5 @@
 """Times of keys from the old changelog: in the new store, and in the new changelog of a store that tells none."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a function, and a sample, see of the times that the old changelog has."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path

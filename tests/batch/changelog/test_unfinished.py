@@ -1,7 +1,5 @@
 """Reports of a migration whose changelogs are not written to their end: nothing claims more, and `next` goes on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

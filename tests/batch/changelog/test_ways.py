@@ -1,7 +1,5 @@
 """Which way a changelog goes, and which topics it has: rules of the spec, and what the store's own files say."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`python -m tests.batch.changelog.victim BASE BOOTSTRAP WAY EVENT`: a run that kills itself at an event."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Changelog records side by side, and in order."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The first difference of two values, by the innermost field, in words that stay short."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import replace
 from typing import Any

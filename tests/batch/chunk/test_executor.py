@@ -1,7 +1,5 @@
 """Running tasks: attempts, failures, deadlines, and nothing finished is ever thrown away."""
 
-from __future__ import annotations
-
 import pickle
 import threading
 import time
@@ -246,9 +244,7 @@ def test_slots_that_are_lost_on_the_way_only_make_it_slower(tmp_path: Path) -> N
         return receipt(number=number)
 
     executor = Scripted(lose_executors, slots=4)
-
     _, finished, failure = attempt_all(executor, tasks_of(8, tmp_path))
-
     assert failure is None
     assert sorted(finished) == list(range(8))
 

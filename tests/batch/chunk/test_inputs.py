@@ -1,7 +1,5 @@
 """What a chunk reads: of segments the records of its time, of an unfinished upgrade the newer of two."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tasks that share a call: a worker that dies, an error and a stop in the middle of it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Several sorted scans as one: every record once, and of a key that several have, the first one's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from hypothesis import given

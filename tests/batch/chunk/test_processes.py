@@ -1,7 +1,5 @@
 """Runs over several processes of this machine: the same stores as in one, whatever ends the processes."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """One attempt at a chunk: what is durable when, and what it shares with other attempts: nothing."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -33,7 +31,6 @@ def test_the_names_of_a_file_and_its_receipt_are_synced_in_the_end(
 
     monkeypatch.setattr(os, "fsync", spy)
     made = rewrite(tmp_path, store, chunk())
-
     file = tmp_path / str(made.written[0].file)
     beside = f".{made.attempt}.receipt.json.{os.getpid()}.tmp"
     assert synced[-2:] == [file.with_name(beside), file.parent]  # RocksDB syncs the file itself

@@ -1,7 +1,5 @@
 """The times of keys: looked up in a sorted run, and written into records by both paths of a conversion."""
 
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 
@@ -47,7 +45,6 @@ def test_both_paths_write_the_time_of_each_record(conversion: Conversion, data: 
         found = [(bytes([number]) + key, value) for number in range(20)]
     times = data.draw(st.lists(INT64, min_size=len(found), max_size=len(found)))
     expected = _expected(conversion, found, times)
-
     assert _converted(conversion, conversion.timed_program, found, times) == expected
     assert _converted(conversion, None, found, times) == expected
 
@@ -131,7 +128,6 @@ def test_a_run_that_is_not_there_or_damaged_is_named(tmp_path: Path) -> None:
     with pytest.raises(ChunkFailedError, match="times of keys"), open_times(str(run)) as opened:
         assert opened is not None
         TimesColumn(opened, -1)([b"00000", b"99999"])
-
     table.unlink()
     with pytest.raises(ChunkFailedError, match="times of keys"), open_times(str(run)):
         raise AssertionError

@@ -1,7 +1,5 @@
 """Damage made by hand in a new store: found, counted, and named by key and field."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise

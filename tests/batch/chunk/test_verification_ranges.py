@@ -1,7 +1,5 @@
 """Ranges of a verification: however the old keys are cut, together they find whatever differs."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 

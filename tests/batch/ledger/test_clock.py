@@ -1,7 +1,5 @@
 """A clock that is set back between two runs: order is a matter of the ledger's own numbers."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 
@@ -35,9 +33,7 @@ def test_a_clock_that_is_set_back_between_runs_changes_nothing(tmp_path: Path, m
         run(spec, on_event=stop)
     now = time.time
     monkeypatch.setattr(time, "time", lambda: now() - A_YEAR)
-
     report = run(spec)
-
     assert report.chunks_done_before == 3
     cutover(spec)
     assert status(spec).state == "cut over"

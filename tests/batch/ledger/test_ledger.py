@@ -1,7 +1,5 @@
 """The ledger: append-only, ordered, fenced, and only for its own migration."""
 
-from __future__ import annotations
-
 import errno
 import os
 import threading
@@ -114,12 +112,9 @@ def test_the_number_of_a_torn_commit_stays_taken(tmp_path: Path) -> None:
     Ledger(tmp_path, "m", "r2")
     newest = max((tmp_path / "ledger" / "_delta_log").glob("*.json"))
     newest.write_bytes(newest.read_bytes()[:40])
-
     lost = max((tmp_path / "ledger").glob("*.parquet"), key=lambda file: file.stat().st_mtime_ns)
     lost.write_bytes(lost.read_bytes()[:40])
-
     assert [row.run_id for row in read_repaired(tmp_path)] == ["r1"]
-
     with pytest.raises(FencedError):
         first.commit(chunk_row(receipt()))
     assert [row.run_id for row in Ledger(tmp_path, "m", "r3").rows] == ["r1", "r3"]
@@ -132,13 +127,11 @@ def test_a_file_with_a_far_number_is_named_and_the_gap_before_it_is_not_filled(t
     log = tmp_path / "ledger" / "_delta_log"
     (log / f"{5000:020d}.json").write_text("{}\n")
     found = sorted(log.iterdir())
-
     for ask in (read_ledger, read_repaired, lambda home: Ledger(home, "m", "r2")):
         with pytest.raises(RefusedError, match=rf"lacks 4,997 entries before .*{5000:020d}\.json") as refused:
             ask(tmp_path)
         assert "move it out of the directory" in refused.value.hint
     assert sorted(log.iterdir()) == found
-
     (log / f"{5000:020d}.json").rename(log / f"{103:020d}.json")
     assert read_repaired(tmp_path)[-1].step == Step.CHUNK  # as many may be missing, and are written again
 

@@ -1,7 +1,5 @@
 """The ledger's log holds the same rows as its table, or an error states that the table has to be read."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Ledgers of many chunks: a commit costs what the first one did, and the driver's memory for a chunk is bounded."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import sys

@@ -1,7 +1,5 @@
 """Paths of which delta-rs can make tables, and which it cannot; and what is in a table's place."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Chunk bounds from metadata: even, covering, deterministic, and cheap."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections import Counter

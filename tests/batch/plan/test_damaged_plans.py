@@ -1,7 +1,5 @@
 """A stored plan with a bit flipped, or with chunks that leave a gap: refused, with the way out, or harmless."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

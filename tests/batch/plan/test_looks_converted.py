@@ -1,7 +1,5 @@
 """A store whose records could be of the new form already is not converted unless the spec says that they are not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

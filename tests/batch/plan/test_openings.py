@@ -1,7 +1,5 @@
 """To open a RocksDB directory takes most of the time of planning a small store."""
 
-from __future__ import annotations
-
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path

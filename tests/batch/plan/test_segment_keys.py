@@ -1,7 +1,5 @@
 """Keys that are not of their segment's time are refused before anything is converted."""
 
-from __future__ import annotations
-
 import pytest
 
 from formats import StateRecord, Window, get_format

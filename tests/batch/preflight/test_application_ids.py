@@ -1,7 +1,5 @@
 """The name of a published state directory is an application's id, and that decides which topics are read."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any
@@ -45,7 +43,6 @@ def test_a_directory_with_another_id_is_refused_with_the_topics_that_it_would_re
     report = plan(wrong)
     assert report.verdict.exit_code == refused.value.exit_code == 6
     assert _name_check(report)[0] == "failed"
-
     right = _spec(path, "state/shop-v2/shop", system)
     assert _name_check(plan(right)) == ("ok", "its name is the application's id: shop ")
     run(right)

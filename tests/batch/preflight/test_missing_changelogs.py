@@ -1,7 +1,5 @@
 """A missing file or topic has more than one cause: each is named, with what can be done."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

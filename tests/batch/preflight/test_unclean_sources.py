@@ -1,7 +1,5 @@
 """What an application that did not stop cleanly leaves behind, and what a migration makes of it."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Callable
@@ -63,9 +61,7 @@ CASES = [(missing_checkpoint, "did not stop cleanly"), (with_unknown_offset, "un
 def test_it_is_reported_and_carried_unchanged(damage: Damage, said: str, tmp_path: Path) -> None:
     shutil.copytree(STATE, tmp_path / "orders-app")
     damage(tmp_path / "orders-app")
-
     report = run(spec_in(tmp_path))
-
     (warning,) = report.warnings
     assert "0_1" in warning
     assert said in warning
@@ -85,12 +81,10 @@ def test_it_is_refused_where_the_changelog_would_bring_old_records_back(
         "def convert(record):\n    return replace(record, value=record.value.upper())\n"
     )
     function = {"function": "upper_case:convert"}
-
     with pytest.raises(RefusedError, match=said) as refused:
         run(spec_in(tmp_path, **function, allow=["changelog"]))
     assert "unclean-source" in refused.value.hint
     assert not (tmp_path / "work").exists()
-
     assert run(spec_in(tmp_path, **function, allow=["changelog", "unclean-source"])).state == "published"
 
 
@@ -99,7 +93,6 @@ def test_a_table_format_that_is_too_new_is_refused(tmp_path: Path) -> None:
     directory = tmp_path / "orders-app/0_0/rocksdb/orders"
     newest = sorted(directory.glob("OPTIONS-*"))[-1]
     newest.write_text(newest.read_text().replace("format_version=6", "format_version=7"))
-
     with pytest.raises(RefusedError, match="table format version 7") as refused:
         run(spec_in(tmp_path))
     assert "nothing is damaged" in refused.value.hint
@@ -114,7 +107,6 @@ def _written_by(version: str, base: Path) -> None:
 
 def test_an_owner_too_old_for_the_new_store_is_refused(tmp_path: Path) -> None:
     _written_by("5.18.4", tmp_path)
-
     with pytest.raises(RefusedError, match=r"written by RocksDB 5\.18\.4, which cannot read the new store") as refused:
         run(spec_in(tmp_path))
     assert '[target] version = "4.1"' in (refused.value.hint or "")
@@ -177,7 +169,6 @@ def ends_of(app: Path) -> dict[str, int]:
 def test_a_clean_stop_is_not_taken_for_the_end_of_a_changelog_that_no_longer_fits(app: Path) -> None:
     with pytest.raises(RefusedError, match=REFUSED) as refused:
         run(upper_spec(app))
-
     position = ends_of(app)[f"{TOPIC}-0"]
     assert f"position {position} of {TOPIC}-0, " in refused.value.message
     assert "--changelog-end TOPIC-PARTITION=N" in refused.value.hint
@@ -190,7 +181,6 @@ def test_a_clean_stop_is_not_taken_for_the_end_of_a_changelog_that_no_longer_fit
 @pytest.mark.parametrize("look", [plan, doctor])
 def test_confirmed_ends_are_compared_with_the_stores(app: Path, look: Callable[..., Any]) -> None:
     assert run(upper_spec(app), changelog_ends=ends_of(app)).state == "published"
-
     checks = look(upper_spec(app, name="other"), changelog_ends=ends_of(app)).checks
     (check,) = [check for check in checks if check.name == "source.clean"]
     assert check.outcome == "ok"
@@ -200,7 +190,6 @@ def test_confirmed_ends_are_compared_with_the_stores(app: Path, look: Callable[.
 def test_what_was_written_after_the_position_is_refused(app: Path) -> None:
     ends = ends_of(app)
     ends[f"{TOPIC}-1"] += 3000
-
     with pytest.raises(RefusedError, match=rf"{TOPIC}-1 ends at {ends[TOPIC + '-1']}, and 0_1/orders is at") as refused:
         run(upper_spec(app), changelog_ends=ends)
     assert "stop it cleanly" in refused.value.hint
@@ -209,7 +198,6 @@ def test_what_was_written_after_the_position_is_refused(app: Path) -> None:
 def test_an_end_from_before_the_application_stopped_is_refused(app: Path) -> None:
     ends = ends_of(app)
     ends[f"{TOPIC}-1"] -= 1
-
     with pytest.raises(RefusedError, match=r"is at \d+ already") as refused:
         run(upper_spec(app), changelog_ends=ends)
     assert "ask the broker again" in refused.value.hint
@@ -218,7 +206,6 @@ def test_an_end_from_before_the_application_stopped_is_refused(app: Path) -> Non
 def test_every_changelog_has_to_be_confirmed_and_no_other(app: Path) -> None:
     ends = ends_of(app)
     left = ends.pop(f"{TOPIC}-1")
-
     with pytest.raises(RefusedError, match=rf"the files name position {left} of {TOPIC}-1; "):
         run(upper_spec(app), changelog_ends=ends)
     with pytest.raises(RefusedError, match="names order-1, which is not a changelog of these stores"):
@@ -227,7 +214,6 @@ def test_every_changelog_has_to_be_confirmed_and_no_other(app: Path) -> None:
 
 def test_a_plain_upgrade_asks_for_nothing(app: Path) -> None:
     (check,) = [check for check in plan(spec_in(app.parent)).checks if check.name == "source.clean"]
-
     assert check.outcome == "ok"
     assert "the changelog fits the new store" in check.detail
 
@@ -239,7 +225,6 @@ def test_a_run_that_stopped_is_resumed_without_asking_again(app: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         run(upper_spec(app), changelog_ends=ends_of(app), on_event=stop)
-
     assert run(upper_spec(app)).state == "published"
 
 
@@ -247,7 +232,6 @@ def test_allowing_it_on_the_way_begins_no_other_migration(app: Path) -> None:
     spec = in_place(upper_spec(app))
     run(spec, changelog_ends=ends_of(app))
     before = load_plan(spec.home)
-
     allowed = in_place(upper_spec(app, "unclean-source"))
     assert run(allowed).state == "verified"
     assert before is not None
@@ -265,7 +249,6 @@ def test_an_application_that_was_killed_after_the_run_keeps_the_store_from_being
     spec = in_place(upper_spec(app))
     run(spec, changelog_ends=ends_of(app))
     start_and_kill(app)
-
     with pytest.raises(RefusedError, match="the old store was opened since it was converted"):
         cutover(spec)
     with pytest.raises(RefusedError, match=REFUSED):
@@ -295,9 +278,7 @@ def test_the_command_takes_the_ends_of_the_broker(app: Path, verb: str) -> None:
     options = [] if verb == "plan" else ["--no-spark"]
     confirmed = [f"--changelog-end={name}={end}" for name, end in ends_of(app).items()]
     malformed = ["--changelog-end", f"{TOPIC}-0"]
-
     codes = [
         CliRunner().invoke(main, [verb, *options, *more, str(file)]).exit_code for more in ([], malformed, confirmed)
     ]
-
     assert codes == [ExitCode.REFUSED, ExitCode.USAGE, ExitCode.DONE]

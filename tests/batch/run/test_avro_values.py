@@ -1,7 +1,5 @@
 """Whole migrations of Avro values: what the next application reads of them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import struct

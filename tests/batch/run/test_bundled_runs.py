@@ -1,7 +1,5 @@
 """Runs whose small chunks share calls of the executor: a worker that dies with some of them costs time only."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the function drops is a loss: refused unless the spec allows it, counted, and shown wherever the rest is."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 from typing import Any
@@ -70,7 +68,6 @@ def test_a_forgotten_return_ends_the_run_until_the_spec_allows_it(code: str, tmp
     assert caught.value.exit_code == 3
     assert "lack a return" in caught.value.hint
     assert not (tmp_path / "new").exists()
-
     done = run(spec_of(tmp_path, code, **ALLOWED))
     kept = KEPT if code == IN_ONE_BRANCH else {}
     assert (done.totals.records_in, done.totals.records_out) == (300, len(kept))
@@ -102,7 +99,6 @@ def test_plan_run_status_and_page_count_and_show_what_is_dropped(mode: str, tmp_
     text = said(show_plan(planned, PLAIN_OUTPUT))
     assert "270 converted, 30 dropped by the function" in text
     assert f"lost {SAID}" in text
-
     done = run(spec)
     (concern,) = done.concerns
     assert (concern.kind, concern.sentence, concern.accepted) == ("dropped", SAID, '[conversion] allow = ["drop"]')

@@ -1,7 +1,5 @@
 """Stores that remember former values become such as know the latest one alone, and the other way round."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from struct import pack
 

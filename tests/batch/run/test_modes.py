@@ -1,7 +1,5 @@
 """What holds records below the work_dir can be read by nobody who may not read the old store."""
 
-from __future__ import annotations
-
 import os
 import stat
 import sys

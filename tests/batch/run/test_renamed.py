@@ -1,7 +1,5 @@
 """A store without a changelog gets another name on disk: in place and back, and in a new state directory."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,13 +49,11 @@ def test_it_takes_a_place_of_its_own_and_leaves_it_again(tmp_path: Path) -> None
     application = _application(tmp_path)
     spec, before = _renaming(tmp_path, application), tree_state(application)
     assert plan(spec).verdict.go
-
     assert "right where the application disables logging" in run(spec).changelog
     with pytest.raises(RefusedError, match="has no section") as refused:
         catch_up(spec)
     assert "and the store its name, the application replays" in refused.value.hint
     cutover(spec)
-
     assert read_family(application / "0_1/rocksdb/orders-v2") == numbered(300)
     assert (application / "0_1/.checkpoint").read_text(encoding="ascii") == checkpoint(OWN, OTHER)
     assert (application / "0_1/orders-v2.position").read_text(encoding="utf-8") == "{}"

@@ -1,7 +1,5 @@
 """`replay`: a mended function takes over, and the new stores are those that it alone would have made."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -95,9 +93,7 @@ def test_only_chunks_with_rejects_are_rewritten(folder: Path) -> None:
     spec = with_rejects(folder, verify="digest")
     before, lacking = attempts(spec), {r.attempt for r in read_standing(spec.home).receipts if r.rejected}
     write(folder, MENDED)
-
     report = replay(spec)
-
     assert (report.state, report.totals.rejected, report.verification.mode) == ("published", 0, "full")
     assert any("verified in full" in warning for warning in report.warnings)
     assert report.chunks_done_before == len(before) - len(lacking) > 0
@@ -120,9 +116,7 @@ def test_a_run_that_failed_goes_on_where_it_stopped(folder: Path) -> None:
         replay(spec)
     half = attempts(spec)
     write(folder, MENDED)
-
     report = replay(spec)
-
     assert (report.state, report.chunks_done_before) == ("verified", len(half))
     assert done.items() <= half.items() <= attempts(spec).items()
     assert [row.facts["number"] for row in read_ledger(spec.home) if row.step is Step.REVISED] == [1, 2]
@@ -162,9 +156,7 @@ def test_a_function_that_changes_other_records_too_is_a_mismatch_until_it_is_men
     with pytest.raises(VerificationError):
         cutover(spec, unverified=True)
     write(folder, MENDED)
-
     assert replay(spec).state == "verified"
-
     cutover(spec)
     assert read_family(folder / "store") == EXPECTED
 
@@ -322,7 +314,6 @@ def test_chunks_of_two_functions_are_not_mixed_where_the_row_of_a_revision_is_lo
         for file in (entry, spec.home / "ledger" / added["path"]):
             file.unlink() if is_tail else file.write_bytes(b"")
     write(folder, code)
-
     if code == PICKY:
         run(spec)
         cutover(spec, accept_rejects=9)
@@ -331,6 +322,5 @@ def test_chunks_of_two_functions_are_not_mixed_where_the_row_of_a_revision_is_lo
             run(spec)
         replay(spec)
         cutover(spec)
-
     kept = {key: value for key, value in RECORDS.items() if not key.endswith(b"50")}
     assert read_family(folder / "store") == (kept if code == PICKY else EXPECTED)

@@ -1,7 +1,5 @@
 """`replay` after `replay`: a function that is mended again, is not pure, or still rejects records."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -40,9 +38,7 @@ def test_a_function_can_be_mended_again_after_its_records_were_converted(folder:
     replay(spec)
     mended = attempts(spec)
     write(folder, REMENDED)
-
     assert replay(spec).state == "verified"
-
     kept = first.items() & mended.items()
     assert kept
     assert attempts(spec).items() & mended.items() == kept
@@ -60,9 +56,7 @@ def test_what_an_earlier_replay_has_converted_otherwise_is_rewritten_by_the_same
     with pytest.raises(VerificationError) as found:
         replay(spec)
     assert "stateferry replay SPEC" in found.value.hint
-
     assert replay(spec).state == "verified"
-
     cutover(spec)
     assert read_family(folder / "store") == REMENDED_EXPECTED
 
@@ -88,6 +82,5 @@ def test_a_publication_with_accepted_rejects_is_finished_by_the_same_command(fol
 
     with pytest.raises(InterruptedMigrationError):
         replay(spec, accept_rejects=1, on_event=die)
-
     assert replay(spec, accept_rejects=1).state == "published"
     assert read_family(folder / "new") == {key: value for key, value in EXPECTED.items() if not key.endswith(b"450")}

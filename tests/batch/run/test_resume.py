@@ -1,7 +1,5 @@
 """Runs that stop at any point: the next one finishes, repeats nothing that was done, and gives the same store."""
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Whole migrations in this process: what comes out is every record, and nothing else changes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Whole migrations with functions that change, drop, reject, and misbehave."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a run refuses, and what it does not do twice."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -79,7 +77,6 @@ def test_a_new_store_that_was_damaged_is_not_published(tmp_path: Path) -> None:
     assert caught.value.exit_code is ExitCode.MISMATCH
     assert not (tmp_path / "new").exists()
     assert [row.step for row in read_ledger(spec.home)][-1] is Step.MISMATCH
-
     assert run(spec).state == "published", "what did not stand the verification is assembled anew"
     assert read_family(tmp_path / "new") == numbered(100)
 
@@ -98,7 +95,6 @@ def test_a_new_store_that_was_damaged_after_its_verification_is_not_published_ei
         run(spec, on_event=stop)
     with open_store(folders[0]) as database:
         database.delete(b"key-00000050")
-
     with pytest.raises(VerificationError):
         run(spec)
     assert not (tmp_path / "new").exists()

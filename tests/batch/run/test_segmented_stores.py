@@ -1,7 +1,5 @@
 """Windowed and session stores, end to end: every record in the segment where its owner will look for it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Streamiz' stores, migrated: in place, to Kafka Streams and back. Bytes are worked out here from its layout."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 from typing import Any
@@ -183,7 +181,6 @@ def test_where_stops_are_counted_the_end_of_the_changelog_is_taken(
     ends = {f"billing-totals-changelog-{each}": 40 for each in (0, 1, 12)}
     with pytest.raises(RefusedError, match=r"ends at 43, and 0-1/totals is at 42"):
         run(spec, changelog_ends={**ends, "billing-totals-changelog-1": 43})
-
     (check,) = (each for each in doctor(spec, changelog_ends=ends).checks if each.name == "source.clean")
     assert check.outcome == "warning"
     assert "position 42 of billing-totals-changelog-0, which ends at 40" in check.detail

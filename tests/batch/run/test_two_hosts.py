@@ -1,7 +1,5 @@
 """Two commands of one migration at work at once, as on two hosts, between which no lock reaches."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

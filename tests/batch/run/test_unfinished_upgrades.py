@@ -1,7 +1,5 @@
 """Stores whose owner had not finished an upgrade of its own: read as it would have read them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

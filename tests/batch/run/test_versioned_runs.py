@@ -1,7 +1,5 @@
 """Versioned stores, migrated for real: to key-value stores and back, and by a function over every former value."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Plain stores become versioned ones: each key is laid out in another way and stays what it is."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import replace
 from pathlib import Path
@@ -27,9 +25,7 @@ def test_each_value_becomes_the_latest_of_its_key(tmp_path: Path) -> None:
         target={"format": VERSIONED},
         conversion={"default_timestamp_ms": SINCE_MS},
     )
-
     report = run(spec)
-
     assert report.published is not None
     for task in ("0_0", "0_1"):
         records = fixture_records(task, "orders")
@@ -50,7 +46,6 @@ def test_a_function_that_changes_keys_is_found_out_in_any_layout(target: str) ->
 
     source = get_format("kafka-streams.key-value")
     converted = Conversion(source, get_format(target), SINCE_MS, function=same).convert(b"key", b"old")
-
     assert converted is not None
     assert converted[0].endswith(b"key")
     with pytest.raises(InvalidEntryError, match="the function changed the key"):

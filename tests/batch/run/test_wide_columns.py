@@ -1,7 +1,5 @@
 """Wide-column records, which RocksDB's PutEntity writes, are never taken for values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -88,10 +86,8 @@ def test_those_that_may_be_rejected_are_left_out_whole_and_counted(
     of_run = {"on_reject": policy, "max_rejects": 2, "verify": verify}
     conversion = {} if function is None else {"function": function}
     spec = raw_spec(tmp_path, make(PLAIN), run=of_run, conversion=conversion)
-
     assert plan(spec).verdict.go
     report = run(spec)
-
     assert (report.state, report.totals.rejected) == ("published", 2)
     assert read_families(tmp_path / "new") == {"default": PLAIN}
     if report.dead_letters is not None:
@@ -144,7 +140,6 @@ def test_the_adapter_leaves_it_in_the_old_store(
         assert all(store.get(key) == b"\xff" * 8 + value for key, value in PLAIN.items())
         with pytest.raises(ConversionError, match=SAID):
             store.get(b"entity")
-
     database = Rdict(str(source), Options(raw_mode=True))
     try:
         assert database.get_entity(b"entity") == ENTITIES[b"entity"]

@@ -1,7 +1,5 @@
 """Which segments a windowed store falls into under another retention: the arithmetic of Kafka Streams, by itself."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

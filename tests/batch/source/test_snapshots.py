@@ -1,7 +1,5 @@
 """Snapshots: what the owner appends to is its own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Task directories that a renumbering of subtopologies has left behind, beside those that the application uses."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The next step that `status` names in each state of a migration, and what counts as a run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`report`: what was done, from the ledger alone, at every stage of a migration and after it."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -53,7 +51,6 @@ def test_a_killed_run_and_the_one_that_resumed_it_are_reported_apart(tmp_path: P
     (tmp_path / "hold").unlink()
     ran = stateferry("run", spec, "--no-spark")
     assert ran.returncode == 0
-
     page = tmp_path / "page.html"
     reported = _json(spec, "--html", page)
     shown = page.read_text(encoding="utf-8")

@@ -1,7 +1,5 @@
 """Throughput: the records that a phase read, by the time in which it worked, whatever runs and slots it had."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`status --watch`: a run of another process is followed, and is none the wiser."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

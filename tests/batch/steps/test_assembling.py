@@ -1,7 +1,5 @@
 """Many store partitions and segments: their rows share commits, and what a killed run did not commit is made again."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

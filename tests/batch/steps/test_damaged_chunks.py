@@ -1,7 +1,5 @@
 """Files of finished chunks that a disk damages, or somebody removes: set aside, and the chunk is rewritten."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -84,9 +82,7 @@ def test_a_damaged_chunk_is_set_aside_and_rewritten(spec: Spec, stage: str, at: 
         run(spec, on_event=stop_in_the_end)
     file = _third(spec)
     flip_byte(file, at)
-
     report = run(spec)
-
     assert report.state == "verified"
     assert _new_records(spec) == RECORDS
     if _aside(spec):  # else a byte that nobody reads was hit
@@ -123,7 +119,6 @@ def test_the_third_time_a_chunk_is_damaged_points_at_the_disk_whatever_run_it_wa
         run(spec)
     assert caught.value.exit_code is ExitCode.FAILED
     assert str(spec.home) in caught.value.hint
-
     assert run(spec).state == "verified"
 
 
@@ -146,7 +141,6 @@ def test_a_new_store_whose_own_files_are_damaged_is_assembled_again(spec: Spec) 
         verify(spec)
     assert "stateferry run SPEC" in caught.value.hint
     before = _chunks(spec)
-
     assert run(spec).state == "verified"
     assert _new_records(spec) == RECORDS
     assert _chunks(spec) == before
@@ -190,9 +184,7 @@ def test_damaged_rejects_are_written_again(tmp_path: Path, damage: Callable[[Pat
     for table in spec.home.glob("dead-letters"):
         table.rename(tmp_path / "gone")
     damage(file)
-
     report = run(spec)
-
     assert report.state == "verified"
     assert report.dead_letters is not None
     assert sorted(row["key"] for row in read_delta(report.dead_letters)) == expected

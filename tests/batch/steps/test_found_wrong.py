@@ -1,7 +1,5 @@
 """What a verification found wrong goes live only once it was assembled again and found right."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -33,7 +31,6 @@ def test_a_mismatch_holds_back_regardless_of_later_settings(
             cutover(careless, unverified=True)
     assert tree_state(tmp_path / "old") == before
     assert not (tmp_path / "new").exists()
-
     strong = make(tmp_path, run={"verify": "full"})
     assert run(strong).state == ("verified" if make is in_place else "published")
     assert kinds(strong) == {}
@@ -147,7 +144,6 @@ def test_a_mismatch_in_use_is_reported_and_the_way_back_stays(make: Make, tmp_pa
         with pytest.raises(VerificationError, match="found the new stores wrong"):
             verb(spec)
     assert tree_state(spec.home / ("old" if make is in_place else "snapshot")) == before
-
     assert finalize(spec, accept_mismatch=True).state == "finalized"
     assert kinds(spec)["mismatch"].startswith("--accept-mismatch, by ")
     assert run(spec).state == "finalized"

@@ -1,7 +1,5 @@
 """What nobody has verified, and what lacks records, goes live only once that is accepted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -22,7 +20,6 @@ def test_unverified_stores_are_not_published_without_consent(tmp_path: Path) -> 
     assert "--unverified" in caught.value.hint
     assert not spec.home.exists()
     assert plan(spec).verdict.exit_code == 6
-
     assert run(spec, unverified=True).published == tmp_path / "new"
     assert kinds(spec)["unverified"].startswith("--unverified, by ")
 
@@ -34,10 +31,8 @@ def test_a_run_that_is_held_back_keeps_its_stores(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="not verified"):
         run(spec)
     kept = slot(spec)
-
     allowed = published(tmp_path, run={"verify": "off"}, conversion={"allow": ["unverified"]})
     done = run(allowed)
-
     assert (done.published, done.chunks_done_before) == (tmp_path / "new", done.chunks_planned)
     assert slot(spec) == kept
     assert kinds(allowed)["unverified"].startswith('[conversion] allow = ["unverified"], by ')
@@ -80,9 +75,7 @@ def test_rejects_are_published_only_once_they_are_accepted(tmp_path: Path) -> No
     kept = slot(spec)
     assert kinds(spec) == {"rejects": ""}
     assert f"stateferry run SPEC --accept-rejects {REJECTED}" in status(spec).next_step
-
     done = run(spec, accept_rejects=REJECTED)
-
     assert (done.published, done.chunks_done_before) == (tmp_path / "new", done.chunks_planned)
     assert slot(spec) == kept
     assert len(read_family(tmp_path / "new")) == len(RECORDS) - REJECTED
@@ -102,7 +95,6 @@ def test_rejects_are_cut_over_only_once_they_are_accepted(tmp_path: Path) -> Non
             cutover(spec, accept_rejects=too_few)
     assert cutover(spec, accept_rejects=REJECTED + 1).state == "cut over"
     assert kinds(spec)["rejects"].startswith(f"--accept-rejects {REJECTED + 1}, by ")
-
     rollback(spec)
     assert kinds(spec) == {"rejects": ""}
     with pytest.raises(RejectedError):

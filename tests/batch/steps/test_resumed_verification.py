@@ -1,7 +1,5 @@
 """A full verification that was killed goes on where it stopped; what was compared counts for those very files only."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

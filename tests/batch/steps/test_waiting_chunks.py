@@ -1,7 +1,5 @@
 """Chunks that ended and wait for a shared commit: whatever ends the run, none is rewritten or counted twice."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

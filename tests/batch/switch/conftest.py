@@ -1,7 +1,5 @@
 """Migrations that are verified and not cut over yet, restored for each test in a tenth of a second."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

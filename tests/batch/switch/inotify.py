@@ -1,7 +1,5 @@
 """Which names appear in a directory tree, as the Linux kernel tells it: every one, however briefly it is there."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import struct

@@ -1,7 +1,5 @@
 """A verified migration over a real application, in one place that is restored for each test, and what stands where."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Switches of stores with changelogs at a real broker: what is asked, recorded, set back, appended and deleted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -79,18 +77,14 @@ def test_every_event_is_one_to_be_killed_at() -> None:
 def test_there_and_back_killed_at_every_event(way: str, make: Make) -> None:
     app = make(way=way).begin()
     before = [app.lines(number) for number in range(2)]
-
     _killed_everywhere(cutover, app)
-
     for number in range(2):
         assert app.new_store(number) == {key: app._entry(*record) for key, record in app.expected(number).items()}
         kept = before[number] if way == "new-topic" else {}
         assert app.lines(number) == {**kept, app.new_topic: app.last_offset(number)}
     app.go_on()
-
     _killed_everywhere(rollback, app)
     report = rollback(app.spec)
-
     assert {(each.topic, each.offset, each.records) for each in report.set_back if each.records} == {
         (app.input, BEGUN, LATER - BEGUN)
     }
@@ -137,7 +131,6 @@ def test_what_the_broker_says_keeps_a_cutover_from_beginning(make: Make) -> None
     with pytest.raises(RefusedError, match=f"group {app.name} has 1 member"):
         cutover(app.spec)
     consumer.close()
-
     producer = Producer(
         {"bootstrap.servers": app.broker.bootstrap, "transactional.id": f"{app.name}-dead", "log_level": 0}
     )
@@ -148,7 +141,6 @@ def test_what_the_broker_says_keeps_a_cutover_from_beginning(make: Make) -> None
     with pytest.raises(RefusedError, match=f"a transaction is open in {app.topic}, partition 1"):
         cutover(app.spec)
     producer.abort_transaction()
-
     _claim(app, last_offset=10**6)
     with pytest.raises(RefusedError, match="the changelogs of the new stores were not read back"):
         cutover(app.spec)
@@ -172,7 +164,6 @@ def test_a_switch_that_lost_its_broker_is_half_done_and_finished_by_a_rerun(
     for module in (client, claims):
         monkeypatch.setattr(module, "REQUEST_SECONDS", 1)
     monkeypatch.setattr(client, "REACH_SECONDS", 1)
-
     _without_broker(broker, app, cutover, "cutover.shelved", "the cut-over is half done, so start no version")
     assert cutover(app.spec).state == "cut over"
     assert app.all_restored()
@@ -213,9 +204,7 @@ def test_offsets_that_are_gone_stay_where_they_are_if_asked(make: Make) -> None:
         rollback(app.spec)
     assert "--discard-new-writes" in error.value.hint
     assert app.place(0, "orders2").exists()
-
     assert rollback(app.spec, discard_new_writes=True).set_back == ()
-
     assert app.group() == {(LATER, METADATA)}
     assert not app.place(0, "orders2").exists()
     run(app.spec)
@@ -275,9 +264,7 @@ def test_tails_are_cut_over_and_left_again(make: Make) -> None:
     dead.flush()
     with pytest.raises(RefusedError, match="a transaction is open"):
         cutover(app.spec)
-
     cutover(app.spec, fence=True)
-
     for number in range(2):
         tail = {first: (b"later!", NOW), b"new": (b"value!", NOW)}
         assert app.restored(number) == dict(sorted({**app.expected(number), **tail}.items()))
@@ -333,11 +320,9 @@ def test_a_half_written_changelog_is_given_up_with_its_old_values_and_times(
     with pytest.raises(RefusedError, match="the changelogs have records of the former function") as error:
         replay(app.spec)
     assert "stateferry abandon SPEC" in error.value.hint
-
     with pytest.raises(StoppedError):
         abandon(app.spec, on_event=StopAt("abandon.topics-removed"))
     assert _old_restored(app)
-
     app.write(app.topic, 0, {b"later": (b"of the old application", NOW)})
     assert abandon(app.spec).undone_topics == ()
     assert app.restored(0) == {**app.old(0), b"later": (b"of the old application", NOW)}

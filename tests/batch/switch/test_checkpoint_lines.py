@@ -1,7 +1,5 @@
 """A task's `.checkpoint` is shared: a store's own lines are told from all others, which stay as they are."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -98,7 +96,6 @@ def test_a_store_whose_name_ends_another_ones_name_has_its_own_line_alone(tmp_pa
     (application / "0_0" / ".checkpoint").write_text(format_checkpoint(lines))
     path = Path("0_0/rocksdb/orders")
     orders = StorePartition(id="0_0/orders", store="orders", task="0_0", path=path)
-
     found = KAFKA_STREAMS.offsets.read(application, orders)
     assert found == ChangelogOffsets(lines=(lines[1],))
     older = ChangelogOffsets(lines=((lines[1][0], 0, 7),), own_file="0\n0\n")

@@ -1,7 +1,5 @@
 """Damage that comes after the verification: noticed before the old stores go, and while there is a way back."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -69,7 +67,6 @@ def test_files_are_not_read_again_where_seconds_count(lone: Spec, tmp_path: Path
     with pytest.raises(RefusedError, match="not as it was verified"):
         cutover(lone)
     assert cutover(lone, checksums=False).state == "cut over"
-
     make_store(tmp_path / "old", numbered(100))
     file = tmp_path / "migration.toml"
     file.write_text(

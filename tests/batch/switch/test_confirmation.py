@@ -1,7 +1,5 @@
 """`finalize` and `abandon` ask before they remove anything, and on a terminal only."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

@@ -1,7 +1,5 @@
 """Owners may remove the directories of tasks that were not modified for long: a switch modifies those of its stores."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

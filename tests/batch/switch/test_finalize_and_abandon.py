@@ -1,7 +1,5 @@
 """The two ends of a migration: giving up the way back, and giving up the migration."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -25,9 +23,7 @@ from tests.support import kafka_spec, make_store, raw_spec, read_families, tree_
 def test_finalizing_frees_all_but_the_ledger_and_leaves_the_application_alone(app: Application) -> None:
     cutover(app.spec)
     before = tree_state(app.path)
-
     report = finalize(app.spec)
-
     assert (report.state, report.old_stores) == ("finalized", None)
     assert {path.name for path in app.spec.home.iterdir()} == LEFT_FOR_GOOD
     assert tree_state(app.path) == before
@@ -39,7 +35,6 @@ def test_a_finalized_migration_stays_finalized(app: Application) -> None:
     totals = run(app.spec).totals
     first = finalize(app.spec)
     before = tree_state(app.path)
-
     assert finalize(app.spec) == first
     again = run(app.spec)
     assert (again.state, again.totals) == ("finalized", totals)
@@ -71,7 +66,6 @@ def test_an_old_store_that_is_in_use_is_never_freed(app: Application) -> None:
     app.shelved(FIRST).rename(app.live(FIRST))
     with pytest.raises(RefusedError, match="it was put back"):
         finalize(app.spec)
-
     app.live(FIRST).rename(app.shelved(FIRST))
     new.rename(app.live(FIRST))
     assert finalize(app.spec).state == "finalized"
@@ -82,9 +76,7 @@ def test_a_published_migration_is_finalized_without_a_cutover(folder: Path) -> N
     spec = kafka_spec(folder, application)
     run(spec)
     before = tree_state(application), tree_state(folder / "new/orders-app")
-
     assert finalize(spec).state == "finalized"
-
     assert (tree_state(application), tree_state(folder / "new/orders-app")) == before
     assert {path.name for path in spec.home.iterdir()} == LEFT_FOR_GOOD
     assert run(spec).state == "finalized"
@@ -97,16 +89,13 @@ def test_sorted_runs_of_changelogs_are_removed_and_nothing_beside_them(app: Appl
         (runs / name).touch()
     (runs / "notes.txt").touch()
     cutover(app.spec)
-
     assert finalize(app.spec).left_over == (runs / "notes.txt",)
     assert [file for file in runs.rglob("*") if file.is_file()] == [runs / "notes.txt"]
 
 
 def test_abandoning_removes_our_files_and_no_other(app: Application) -> None:
     before = tree_state(app.path)
-
     report = abandon(app.spec)
-
     assert report.removed == app.spec.home
     assert list(app.spec.home.parent.iterdir()) == []
     assert tree_state(app.path) == before
@@ -139,10 +128,8 @@ def test_a_cutover_that_was_started_cannot_be_abandoned(point: str, app: Applica
     with pytest.raises(StoppedError):
         cutover(app.spec, on_event=StopAt(point))
     before = tree_state(app.base)
-
     with pytest.raises(RefusedError, match=r"holds old stores|in use"):
         abandon(app.spec)
-
     assert {name for name in tree_state(app.base)} == set(before)
     rollback(app.spec)
     assert app.standing() == {"old"}
@@ -153,7 +140,6 @@ def test_old_stores_are_not_removed_even_where_the_ledger_is_gone(point: str, ap
     with pytest.raises(StoppedError):
         cutover(app.spec, on_event=StopAt(point))
     shutil.rmtree(app.spec.home / "ledger")
-
     with pytest.raises(RefusedError, match="holds old stores"):
         abandon(app.spec)
 
@@ -174,9 +160,7 @@ def test_abandoning_a_run_that_was_publishing_removes_what_lies_beside_the_targe
     theirs = [folder / name for name in (".new.other", ".new.stateferry-0123456789ab")]
     for made in (leftover, *theirs):
         make_store(made, {b"a": b"b"})
-
     report = abandon(spec)
-
     assert not leftover.exists()
     assert [read_families(each)["default"] for each in theirs] == [{b"a": b"b"}] * 2
     assert report.left_over == (theirs[1],)

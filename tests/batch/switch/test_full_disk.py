@@ -1,7 +1,5 @@
 """A disk that fills up in the middle of a switch: said in a sentence, and finished once there is space."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil
@@ -73,7 +71,6 @@ def test_a_switch_is_finished_once_there_is_space(
     assert caught.value.exit_code is ExitCode.FAILED
     assert "make space" in caught.value.hint
     assert read_family(disk / "old") == numbered(500), "whichever store stands there, it is whole"
-
     (disk / "filler").unlink()
     verb(spec)
     assert read_family(disk / "old") == numbered(500)

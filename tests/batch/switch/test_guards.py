@@ -1,7 +1,5 @@
 """What is looked at before anything is removed or said to be done, whatever the ledger believes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

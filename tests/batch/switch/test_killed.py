@@ -3,8 +3,6 @@
 A listener that raises leaves what a kill leaves: nothing of a switch is tidied up on the way out.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from migrate import RefusedError, abandon, cutover, finalize, rollback, run, status, verify
@@ -46,10 +44,8 @@ def test_a_killed_cutover_is_finished_by_the_next(name: str, occurrence: int, ap
     assert app.files() == rest
     if name not in (*BEFORE_THE_JOURNAL, "cutover.committed"):
         _check_half_way(app, "cutting over")
-
     watch = StopAt(look=app.check_whole)
     report = cutover(app.spec, on_event=watch)
-
     assert report.state == status(app.spec).state == "cut over"
     assert app.standing() == {"new"}
     assert kept(app) == old
@@ -74,10 +70,8 @@ def test_a_half_done_cutover_is_taken_back_by_a_rollback(name: str, occurrence: 
     old, rest = kept(app), app.files()
     with pytest.raises(StoppedError):
         cutover(app.spec, on_event=StopAt(name, occurrence))
-
     watch = StopAt(look=app.check_whole)
     rollback(app.spec, on_event=watch)
-
     assert app.standing() == {"old"}
     assert {partition: content(app.live(partition)) for partition in PARTITIONS} == old
     assert app.files() == rest
@@ -110,9 +104,7 @@ def test_a_killed_rollback_is_finished_by_the_next(name: str, occurrence: int, a
         _check_half_way(app, "rolling back")
         with pytest.raises(RefusedError, match="a rollback is half done"):
             cutover(app.spec)
-
     assert rollback(app.spec).state == status(app.spec).state == "rolled back"
-
     assert {partition: content(app.live(partition)) for partition in PARTITIONS} == old
     assert app.files() == rest
     assert {app.staged(partition).is_dir() for partition in PARTITIONS} == {True}
@@ -129,9 +121,7 @@ def test_a_killed_finalize_is_finished_by_the_next(name: str, occurrence: int, a
         for refused in (run, rollback, verify, abandon):
             with pytest.raises(RefusedError):
                 refused(app.spec)
-
     assert finalize(app.spec).state == "finalized"
-
     assert {path.name for path in app.spec.home.iterdir()} == LEFT_FOR_GOOD
     assert tree_state(app.path) == before
     assert app.steps() == ["cutting-over", "cut-over", *["finalizing"] * _begun(app), "finalized"]
@@ -148,9 +138,7 @@ def test_a_killed_abandon_is_finished_by_the_next(name: str, occurrence: int, ap
     with pytest.raises(StoppedError):
         abandon(app.spec, on_event=StopAt(name, occurrence))
     assert status(app.spec).state == ("verified" if name == "abandon.started" else "not started")
-
     abandon(app.spec)
-
     assert list(app.spec.home.parent.iterdir()) == []
     assert tree_state(app.path) == before
 

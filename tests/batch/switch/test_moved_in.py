@@ -1,7 +1,5 @@
 """New stores with names of their own: moved in beside the old ones, which stay, and out again, killed at any point."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -85,9 +83,7 @@ def test_a_killed_move_in_is_finished_by_the_next_cutover(event: str, begun: App
     with pytest.raises(StoppedError):
         cutover(begun.spec, on_event=StopAt(f"cutover.{event}", 2 if event == "exchanged" else 1))
     _check_lines(begun)
-
     assert cutover(begun.spec, on_event=StopAt(look=lambda _: _check_lines(begun))).state == "cut over"
-
     assert _is_moved_in(begun)
     assert {partition: content(begun.live(partition)) for partition in PARTITIONS} == old
     assert {partition: begun.offset(partition) for partition in PARTITIONS} == lines
@@ -98,9 +94,7 @@ def test_a_half_done_move_in_is_taken_back(event: str, begun: Application) -> No
     before = _rest(begun)
     with pytest.raises(StoppedError):
         cutover(begun.spec, on_event=StopAt(f"cutover.{event}", 2 if event == "exchanged" else 1))
-
     assert rollback(begun.spec, on_event=StopAt(look=lambda _: _check_lines(begun))).state == "rolled back"
-
     assert not _is_moved_in(begun)
     assert _rest(begun) == before
 
@@ -112,9 +106,7 @@ def test_a_killed_move_out_is_finished_by_the_next_rollback(event: str, begun: A
     with pytest.raises(StoppedError):
         rollback(begun.spec, on_event=StopAt(f"rollback.{event}", 2 if event == "exchanged" else 1))
     _check_lines(begun)
-
     assert rollback(begun.spec, on_event=StopAt(look=lambda _: _check_lines(begun))).state == "rolled back"
-
     assert not _is_moved_in(begun)
     assert _rest(begun) == before
     assert all(begun.staged(partition).is_dir() for partition in PARTITIONS)

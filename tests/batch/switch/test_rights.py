@@ -1,7 +1,5 @@
 """The rights that docs/changelogs.md lists suffice for a whole migration, there and back."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

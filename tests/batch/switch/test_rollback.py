@@ -1,7 +1,5 @@
 """Going back: the old stores stand as if nothing had been; what the new ones were given is not lost silently."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -26,9 +24,7 @@ def test_the_old_stores_are_back_bit_by_bit(app: Application) -> None:
     before = {partition: content(app.live(partition)) for partition in PARTITIONS}
     owners = {partition: set(modes(app.live(partition))) for partition in PARTITIONS}
     cutover(app.spec)
-
     report = rollback(app.spec)
-
     assert (report.state, report.old_stores) == ("rolled back", None)
     assert {partition: content(app.live(partition)) for partition in PARTITIONS} == before
     assert {partition: set(modes(app.live(partition))) for partition in PARTITIONS} == owners
@@ -40,7 +36,6 @@ def test_a_second_rollback_does_nothing(app: Application) -> None:
     cutover(app.spec)
     first = rollback(app.spec)
     before = tree_state(app.path)
-
     assert rollback(app.spec) == first
     assert tree_state(app.path) == before
     assert app.steps() == ["cutting-over", "cut-over", "rolling-back", "rolled-back"]
@@ -62,7 +57,6 @@ def test_writes_to_a_new_store_are_discarded_only_on_request(app: Application) -
     cutover(app.spec)
     write_to(app.live(FIRST), family=DATA)
     before = tree_state(app.path)
-
     with pytest.raises(
         RefusedError, match=r"1 of 4 new stores were written to since the cut-over \(0_0/orders\)"
     ) as no:
@@ -70,7 +64,6 @@ def test_writes_to_a_new_store_are_discarded_only_on_request(app: Application) -
     assert "--discard-new-writes" in no.value.hint
     assert tree_state(app.path) == before
     assert status(app.spec).state == "cut over"
-
     rollback(app.spec, discard_new_writes=True)
     assert app.standing() == {"old"}
 
@@ -80,12 +73,10 @@ def test_after_a_discard_the_new_store_is_assembled_again_before_the_next_cutove
     write_to(app.live(FIRST), family=DATA)
     rollback(app.spec, discard_new_writes=True)
     before = tree_state(app.path)
-
     with pytest.raises(RefusedError, match="not complete") as no:
         cutover(app.spec)
     assert "stateferry run" in no.value.hint
     assert tree_state(app.path) == before
-
     assert run(app.spec).state == "verified"
     cutover(app.spec)
     assert app.standing() == {"new"}
@@ -94,7 +85,6 @@ def test_after_a_discard_the_new_store_is_assembled_again_before_the_next_cutove
 def test_a_new_store_that_is_gone_has_to_be_given_up_by_name(app: Application) -> None:
     cutover(app.spec)
     shutil.rmtree(app.live(FIRST))
-
     with pytest.raises(RefusedError, match="are not where the cut-over put them"):
         rollback(app.spec)
     rollback(app.spec, discard_new_writes=True)
@@ -105,11 +95,9 @@ def test_an_old_store_that_is_missing_is_refused(app: Application, folder: Path)
     cutover(app.spec)
     app.shelved(FIRST).rename(folder / "elsewhere")
     before = tree_state(app.path)
-
     with pytest.raises(RefusedError, match="is neither in"):
         rollback(app.spec)
     assert tree_state(app.path) == before
-
     (folder / "elsewhere").rename(app.shelved(FIRST))
     rollback(app.spec)
     assert app.standing() == {"old"}
@@ -126,9 +114,7 @@ def test_the_old_stores_position_goes_back_as_far_as_its_records(app: Applicatio
         moved = [_raised(line) for line in app.checkpoint(task).read_text().splitlines()]
         app.checkpoint(task).write_text("\n".join([*moved, ""]))
     (app.path / "0_0" / "orders.position").write_text("0\n0\n")
-
     rollback(app.spec, discard_new_writes=True)
-
     for task in TASKS:
         for now, then in zip(app.checkpoint(task).read_text().splitlines(), before[task].splitlines(), strict=True):
             is_theirs = "customers" in then or "payments" in then
@@ -144,7 +130,6 @@ def _raised(line: str) -> str:
 def test_a_lone_directory_that_was_written_to(lone: Spec) -> None:
     cutover(lone)
     write_to(lone.source_path)
-
     with pytest.raises(RefusedError, match="1 of 1 new stores were written to"):
         rollback(lone)
     rollback(lone, discard_new_writes=True)

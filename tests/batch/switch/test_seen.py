@@ -1,7 +1,5 @@
 """An old store is removed only where the new one is seen in its place, and nothing that is not ours ever."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -76,12 +74,10 @@ def test_stores_of_tasks_that_moved_away_are_named_and_need_a_word(
         lose(app.live(f"{TASKS[1]}/{store}"))
     gone = tuple(f"{TASKS[1]}/{store}" for store in STORES)
     before = content(app.spec.home / "old")
-
     with pytest.raises(RefusedError, match=f"2 of 4 new stores are not seen in .*: {', '.join(gone)}") as refused:
         finalize(app.spec)
     assert "--moved-away" in refused.value.hint
     assert content(app.spec.home / "old") == before
-
     report = finalize(app.spec, moved_away=True)
     assert (report.state, report.moved_away) == ("finalized", gone)
     assert {path.name for path in app.spec.home.iterdir()} == LEFT_FOR_GOOD
@@ -167,9 +163,7 @@ def test_what_is_not_ours_is_left_by_finalize_and_named(app: Application) -> Non
     note = app.shelved(FIRST) / "note.txt"
     note.write_text("mine")
     (home / ".git").mkdir()
-
     report = finalize(app.spec)
-
     assert {*report.left_over} >= {home / ".git", note, other / "CURRENT"}
     assert read_families(other)["default"] == numbered(3)
     assert {path.name for path in home.iterdir()} == {*LEFT_FOR_GOOD, ".git", "old"}
@@ -213,11 +207,9 @@ def test_the_only_copy_of_an_old_store_is_never_abandoned(later: Application) ->
     _other_identity(later.live(FIRST))
     staged = _half_way(later)
     before = content(staged)
-
     with pytest.raises(RefusedError, match=f"may hold one: {FIRST}"):
         abandon(later.spec)
     assert content(staged) == before
-
     shutil.rmtree(later.live(FIRST))
     staged.rename(later.live(FIRST))
     assert abandon(later.spec).removed == later.spec.home

@@ -1,7 +1,5 @@
 """Switching stores of segments: those come and go while their owner runs, and none is lost by a switch."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A snapshot is migrated while the old application goes on; the new store is installed with the snapshot's position."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -56,13 +54,11 @@ def test_the_migration_is_of_the_snapshot_and_the_live_stores_may_go_on(folder: 
     taken = snapshot(spec)
     assert (taken.store_partitions, status(spec).state) == (4, "snapshot taken")
     assert "delete.retention.ms" in taken.warnings[-1]
-
     with pytest.raises(StoppedError):
         run(spec, on_event=StopAt("chunk.committed"))
     go_on(path)
     went_on = {partition: content(app.live(partition)) for partition in PARTITIONS}
     report = run(spec)
-
     assert report.state == "verified"
     assert any("delete.retention.ms" in warning for warning in report.warnings)
     plan = load_plan(spec.home)
@@ -77,9 +73,7 @@ def test_the_migration_is_of_the_snapshot_and_the_live_stores_may_go_on(folder: 
 def test_the_new_store_comes_with_the_position_of_the_snapshot(later: Application, app: Application) -> None:
     assert {later.offset(partition) for partition in PARTITIONS} == {each + MOVED_ON_BY for each in TAKEN.values()}
     left, theirs, taken = checkpoints(later), positions(later), positions(app)
-
     cutover(later.spec)
-
     for task in TASKS:
         lines = zip(later.checkpoint(task).read_text().splitlines(), left[task].splitlines(), strict=True)
         for now, then in lines:
@@ -101,9 +95,7 @@ def test_going_back_gives_the_old_stores_their_newer_positions(later: Applicatio
     said = checkpoints(later), positions(later)
     cutover(later.spec)
     assert {path: path.stat().st_mode for path in later.path.glob("*/.checkpoint")} == modes
-
     rollback(later.spec)
-
     assert {partition: content(later.live(partition)) for partition in PARTITIONS} == old
     assert (checkpoints(later), positions(later)) == said
     assert {name: state[1:] for name, state in later.files().items()} == {name: rest[name][1:] for name in rest}
@@ -124,7 +116,6 @@ def test_killed_in_the_cutover(name: str, later: Application) -> None:
     check_never_ahead(later)
     rollback(later.spec, on_event=StopAt(look=lambda _: check_never_ahead(later)))
     assert (later.standing(), checkpoints(later), positions(later)) == ({"old"}, *said)
-
     with pytest.raises(StoppedError):
         cutover(later.spec, on_event=StopAt(name))
     cutover(later.spec, on_event=StopAt(look=lambda _: check_never_ahead(later)))
@@ -150,11 +141,9 @@ def test_an_old_store_that_was_written_to_after_the_journal_keeps_its_own_positi
     write_to(later.live(FIRST), key=b"later still")
     checkpoint = later.checkpoint("0_0")
     checkpoint.write_text(checkpoint.read_text().replace("orders-changelog 0 2350", "orders-changelog 0 5000"))
-
     with pytest.raises(RefusedError, match="the old store of 0_0/orders was written to since the cut-over began"):
         cutover(later.spec)
     rollback(later.spec)
-
     assert later.offset(FIRST) == 5000
     assert later.offset("0_1/orders") == TAKEN["0_1/orders"] + MOVED_ON_BY
 
@@ -163,11 +152,9 @@ def test_a_position_that_the_application_dropped_is_no_hindrance(later: Applicat
     """Exactly-once: no `.checkpoint` while it runs, and none after a kill."""
     later.checkpoint("0_0").unlink()
     (later.path / "0_0" / "orders.position").unlink()
-
     cutover(later.spec, on_event=StopAt(look=lambda _: _check_never_ahead_of("0_1", later)))
     assert {partition: later.offset(partition) for partition in PARTITIONS} == TAKEN
     assert (later.path / "0_0" / "orders.position").exists()
-
     rollback(later.spec)
     assert later.standing() == {"old"}
     assert not later.checkpoint("0_0").exists()

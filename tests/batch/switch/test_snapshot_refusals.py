@@ -1,7 +1,5 @@
 """Snapshots that could not be brought up to date by the changelog, and snapshots that are not what they were."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -47,11 +45,9 @@ def test_an_empty_store_has_no_position_to_know(fresh: Application) -> None:
     shutil.rmtree(fresh.live("0_1/orders"))
     make_store(fresh.live("0_1/orders"), {})
     line_unknown(fresh.checkpoint("0_1"))
-
     snapshot(fresh.spec)
     run(fresh.spec)
     cutover(fresh.spec)
-
     assert fresh.offset("0_1/orders") == -4
 
 
@@ -86,9 +82,7 @@ def test_a_snapshot_removes_what_a_killed_one_had_written(fresh: Application) ->
     half_taken = fresh.spec.home / "snapshot-0123456789ab.tmp"
     shutil.copytree(fresh.spec.home / "snapshot", half_taken)
     (half_taken / "snapshot.json").unlink()
-
     snapshot(fresh.spec)
-
     assert not half_taken.exists()
     run(fresh.spec)
 

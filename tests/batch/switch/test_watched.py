@@ -1,7 +1,5 @@
 """What others see during a switch: no foreign name, no missing directory, no mixture of two stores."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -49,7 +47,6 @@ for identity, times in found.items():
 def test_no_name_appears_but_those_that_were_there_and_none_is_missing(app: Application) -> None:
     before = {app.path, *app.path.rglob("*")}
     exchanged = [(what, app.live(partition)) for partition in PARTITIONS for what in ("came", "went")]
-
     with watching(app.path) as watch:
         cutover(app.spec)
         assert watch.changes() == exchanged, "the other one came before the one went: at no moment was there none"
@@ -64,7 +61,6 @@ def test_no_name_appears_but_those_of_side_files_where_these_change_too(later: A
     allowed |= {later.checkpoint(task) for task in ("0_0", "0_1")}
     allowed |= {later.path / task / f"{store}.position" for task in ("0_0", "0_1") for store in ("orders", "refunds")}
     assert all(path.exists() for path in allowed)
-
     with watching(later.path) as watch:
         for switch in (cutover, rollback):
             switch(later.spec)
@@ -88,7 +84,6 @@ def test_another_process_finds_one_of_the_two_stores_whole_at_any_time(app: Appl
     old = _inside(app.live(FIRST))
     new = _inside(app.staged(FIRST))
     looker = [sys.executable, "-c", LOOK, str(app.live(FIRST)), old, new]
-
     with subprocess.Popen(looker, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "looking\n"
@@ -96,7 +91,6 @@ def test_another_process_finds_one_of_the_two_stores_whole_at_any_time(app: Appl
             cutover(app.spec, on_event=StopAt())
             rollback(app.spec)
         found = process.communicate("\n")[0].splitlines()
-
     times = {name: int(count) for name, count in (line.split() for line in found)}
     assert set(times) == {old.partition(" ")[0], new.partition(" ")[0]}, times
     assert min(times.values()) > ROUNDS

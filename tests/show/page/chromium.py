@@ -1,7 +1,5 @@
 """A headless Chromium, spoken to over a pipe: what a page does, what it asks for, and how it looks."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """Histories made by hand: a migration in two runs, and one in which everything went wrong."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Texts that would take a page over, were they taken for markup, and a report that is full of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from migrate.dry_run.dry_run_report import (

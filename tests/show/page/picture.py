@@ -1,7 +1,5 @@
 """Writes docs/images: the page of `plan` for the demo's store. `make docs-images` runs it; it needs chromium."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

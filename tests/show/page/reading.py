@@ -1,7 +1,5 @@
 """A page as its reader sees it, and a report as its parts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from enum import Enum
 from html.parser import HTMLParser

@@ -1,7 +1,5 @@
 """Handmade reports: one without problems, and one with all of them."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

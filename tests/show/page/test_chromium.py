@@ -1,7 +1,5 @@
 """In a real browser: nothing runs, nothing is asked for, nothing overflows, and everything can be read."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page of `plan` shows everything in the report, and text from a store is never markup."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from fnmatch import fnmatch

@@ -1,7 +1,5 @@
 """The map of the key space stays readable, however many chunks there are."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """Plots say the same in shapes, in texts, and to those who cannot see them."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

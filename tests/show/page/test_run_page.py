@@ -1,7 +1,5 @@
 """The page of `report` shows everything that was done."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import get_args

@@ -1,7 +1,5 @@
 """Both pages: findings first, the rest folded, commands that a click selects, headings in order."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from itertools import pairwise

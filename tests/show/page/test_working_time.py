@@ -1,7 +1,5 @@
 """The rate over time counts every record, and leaves out the times without work."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest
