@@ -10,30 +10,14 @@ from typing import Any, Protocol
 from formats.program import IDENTITY, Copy, Insert, InsertSize, Operation, Reverse, Skip, SkipSize, SpanOperation
 
 PAYLOAD = "payload"
-
-
 TIMESTAMP = "timestamp"
-
-
 HEADERS = "headers"
-
-
 WINDOW_START = "window-start"
-
-
 WINDOW_END = "window-end"
-
-
 SEQUENCE = "sequence"
-
-
 HISTORY = "history"
-
-
 VALUE_SIZE = "value-size"
 """The size of the payload: not a field of the record, for the payload's bytes determine it."""
-
-
 Carried = dict[str, Any]
 """The fields that a layout carries besides the payload, by name."""
 
@@ -78,15 +62,12 @@ class RecordLayout(Protocol):
     @property
     def fields(self) -> tuple[Field, ...]:
         """The parts, in the order of their bytes."""
-        ...
 
     def unpack(self, data: bytes) -> tuple[bytes, Carried]:
         """(payload, what else is carried). Raises EntryError."""
-        ...
 
     def pack(self, payload: bytes, carried: Carried) -> bytes:
         """The inverse of `unpack`; what `carried` lacks is written as the owner writes an unknown value."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

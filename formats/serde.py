@@ -22,15 +22,12 @@ class Serde(Protocol[T]):
     @property
     def name(self) -> str:
         """The serde's name in a spec."""
-        ...
 
     def decode(self, payload: bytes, /) -> T:
         """The object of a payload. Raises EntryError for bytes that are not a payload of this serde."""
-        ...
 
     def encode(self, payload: T, /) -> bytes:
         """The payload of an object. Raises EntryError for an object that this serde cannot write."""
-        ...
 
 
 @runtime_checkable
@@ -39,11 +36,9 @@ class HeaderSerde(Serde, Protocol):
 
     def decode_with(self, payload: bytes, headers: Headers | None) -> Any:  # noqa: ANN401
         """The object of a payload; `headers`: None where the format carries none."""
-        ...
 
     def with_headers(self, headers: Headers | None) -> Headers | None:
         """The headers of a record whose payload this serde wrote."""
-        ...
 
 
 def uses_headers(serde: Serde) -> TypeGuard[HeaderSerde]:

@@ -17,20 +17,16 @@ Source: org.apache.kafka.streams.state.internals.RocksDBTimestampedStoreWithHead
 
 from __future__ import annotations
 
-from formats.format import Format, OlderFamily
-from formats.kafka_streams.families import HEADERS_FAMILY, OFFSETS, PLAIN_FAMILY, TIMESTAMPED_FAMILY, VERSIONS
+from formats.format import OlderFamily
+from formats.kafka_streams.families import HEADERS_FAMILY, PLAIN_FAMILY, TIMESTAMPED_FAMILY, kafka_streams_format
 from formats.kafka_streams.values import TIMESTAMPED, WITH_HEADERS
 from formats.layout import PLAIN
 
-HEADERS_KEY_VALUE = Format(
+HEADERS_KEY_VALUE = kafka_streams_format(
     id="kafka-streams.headers-key-value",
     summary="Kafka Streams key-value store with headers: key -> headers, timestamp, value",
     column_families=(HEADERS_FAMILY,),
     value_layout=WITH_HEADERS,
     older_families=(OlderFamily(TIMESTAMPED_FAMILY, TIMESTAMPED), OlderFamily(PLAIN_FAMILY, PLAIN)),
-    metadata_families=(OFFSETS,),
-    versions=VERSIONS,
-    has_changelog=True,
-    keeps_keys_in_tasks=True,
     since="4.3",
 )

@@ -19,12 +19,12 @@ Source: org.apache.kafka.streams.state.internals.RocksDBSessionStoreWithHeaders,
 from __future__ import annotations
 
 from formats.encoding.window_keys import SESSION_KEY
-from formats.format import Format, OlderFamily
-from formats.kafka_streams.families import OFFSETS, PLAIN_FAMILY, SESSION_HEADERS_FAMILY, VERSIONS
+from formats.format import OlderFamily
+from formats.kafka_streams.families import PLAIN_FAMILY, SESSION_HEADERS_FAMILY, kafka_streams_format
 from formats.kafka_streams.values import SESSION_WITH_HEADERS
 from formats.layout import PLAIN
 
-HEADERS_SESSION = Format(
+HEADERS_SESSION = kafka_streams_format(
     id="kafka-streams.headers-session",
     summary="Kafka Streams session store with headers: key, session -> headers, value",
     column_families=(SESSION_HEADERS_FAMILY,),
@@ -32,9 +32,5 @@ HEADERS_SESSION = Format(
     key_schema=SESSION_KEY,
     value_layout=SESSION_WITH_HEADERS,
     older_families=(OlderFamily(PLAIN_FAMILY, PLAIN),),
-    metadata_families=(OFFSETS,),
-    versions=VERSIONS,
-    has_changelog=True,
-    keeps_keys_in_tasks=True,
     since="4.3",
 )

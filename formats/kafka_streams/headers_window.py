@@ -21,12 +21,12 @@ ValueTimestampHeadersSerializer.
 from __future__ import annotations
 
 from formats.encoding.window_keys import WINDOW_KEY
-from formats.format import Format, OlderFamily
-from formats.kafka_streams.families import HEADERS_FAMILY, OFFSETS, PLAIN_FAMILY, TIMESTAMPED_FAMILY, VERSIONS
+from formats.format import OlderFamily
+from formats.kafka_streams.families import HEADERS_FAMILY, PLAIN_FAMILY, TIMESTAMPED_FAMILY, kafka_streams_format
 from formats.kafka_streams.values import TIMESTAMPED, WITH_HEADERS
 from formats.layout import PLAIN
 
-HEADERS_WINDOW = Format(
+HEADERS_WINDOW = kafka_streams_format(
     id="kafka-streams.headers-window",
     summary="Kafka Streams window store with headers: key, window -> headers, timestamp, value",
     column_families=(HEADERS_FAMILY,),
@@ -34,9 +34,5 @@ HEADERS_WINDOW = Format(
     key_schema=WINDOW_KEY,
     value_layout=WITH_HEADERS,
     older_families=(OlderFamily(TIMESTAMPED_FAMILY, TIMESTAMPED), OlderFamily(PLAIN_FAMILY, PLAIN)),
-    metadata_families=(OFFSETS,),
-    versions=VERSIONS,
-    has_changelog=True,
-    keeps_keys_in_tasks=True,
     since="4.3",
 )

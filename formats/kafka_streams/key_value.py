@@ -13,15 +13,10 @@ which is the system's own. Source: org.apache.kafka.streams.state.internals.Rock
 
 from __future__ import annotations
 
-from formats.format import Format
-from formats.kafka_streams.families import OFFSETS, PLAIN_FAMILY, VERSIONS
+from formats.kafka_streams.families import PLAIN_FAMILY, kafka_streams_format
 
-KEY_VALUE = Format(
+KEY_VALUE = kafka_streams_format(
     id="kafka-streams.key-value",
     summary="Kafka Streams key-value store: key -> value",
     column_families=(PLAIN_FAMILY,),
-    metadata_families=(OFFSETS,),
-    versions=VERSIONS,
-    has_changelog=True,
-    keeps_keys_in_tasks=True,
 )

@@ -17,17 +17,12 @@ Source: org.apache.kafka.streams.state.internals.RocksDBSessionStore, SessionKey
 from __future__ import annotations
 
 from formats.encoding.window_keys import SESSION_KEY
-from formats.format import Format
-from formats.kafka_streams.families import OFFSETS, PLAIN_FAMILY, VERSIONS
+from formats.kafka_streams.families import PLAIN_FAMILY, kafka_streams_format
 
-SESSION = Format(
+SESSION = kafka_streams_format(
     id="kafka-streams.session",
     summary="Kafka Streams session store: key, session -> value",
     column_families=(PLAIN_FAMILY,),
     kind="session",
     key_schema=SESSION_KEY,
-    metadata_families=(OFFSETS,),
-    versions=VERSIONS,
-    has_changelog=True,
-    keeps_keys_in_tasks=True,
 )

@@ -16,19 +16,15 @@ TimestampedBytesStore.convertToTimestampedFormat.
 
 from __future__ import annotations
 
-from formats.format import Format, OlderFamily
-from formats.kafka_streams.families import OFFSETS, PLAIN_FAMILY, TIMESTAMPED_FAMILY, VERSIONS
+from formats.format import OlderFamily
+from formats.kafka_streams.families import PLAIN_FAMILY, TIMESTAMPED_FAMILY, kafka_streams_format
 from formats.kafka_streams.values import TIMESTAMPED
 from formats.layout import PLAIN
 
-TIMESTAMPED_KEY_VALUE = Format(
+TIMESTAMPED_KEY_VALUE = kafka_streams_format(
     id="kafka-streams.timestamped-key-value",
     summary="Kafka Streams timestamped key-value store: key -> timestamp, value",
     column_families=(TIMESTAMPED_FAMILY,),
     value_layout=TIMESTAMPED,
     older_families=(OlderFamily(PLAIN_FAMILY, PLAIN),),
-    metadata_families=(OFFSETS,),
-    versions=VERSIONS,
-    has_changelog=True,
-    keeps_keys_in_tasks=True,
 )

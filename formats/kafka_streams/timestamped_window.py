@@ -18,12 +18,12 @@ Source: org.apache.kafka.streams.state.internals.RocksDBTimestampedWindowStore, 
 from __future__ import annotations
 
 from formats.encoding.window_keys import WINDOW_KEY
-from formats.format import Format, OlderFamily
-from formats.kafka_streams.families import OFFSETS, PLAIN_FAMILY, TIMESTAMPED_FAMILY, VERSIONS
+from formats.format import OlderFamily
+from formats.kafka_streams.families import PLAIN_FAMILY, TIMESTAMPED_FAMILY, kafka_streams_format
 from formats.kafka_streams.values import TIMESTAMPED
 from formats.layout import PLAIN
 
-TIMESTAMPED_WINDOW = Format(
+TIMESTAMPED_WINDOW = kafka_streams_format(
     id="kafka-streams.timestamped-window",
     summary="Kafka Streams timestamped window store: key, window -> timestamp, value",
     column_families=(TIMESTAMPED_FAMILY,),
@@ -31,8 +31,4 @@ TIMESTAMPED_WINDOW = Format(
     key_schema=WINDOW_KEY,
     value_layout=TIMESTAMPED,
     older_families=(OlderFamily(PLAIN_FAMILY, PLAIN),),
-    metadata_families=(OFFSETS,),
-    versions=VERSIONS,
-    has_changelog=True,
-    keeps_keys_in_tasks=True,
 )

@@ -17,17 +17,12 @@ Source: org.apache.kafka.streams.state.internals.RocksDBWindowStore, WindowKeySc
 from __future__ import annotations
 
 from formats.encoding.window_keys import WINDOW_KEY
-from formats.format import Format
-from formats.kafka_streams.families import OFFSETS, PLAIN_FAMILY, VERSIONS
+from formats.kafka_streams.families import PLAIN_FAMILY, kafka_streams_format
 
-WINDOW = Format(
+WINDOW = kafka_streams_format(
     id="kafka-streams.window",
     summary="Kafka Streams window store: key, window -> value",
     column_families=(PLAIN_FAMILY,),
     kind="window",
     key_schema=WINDOW_KEY,
-    metadata_families=(OFFSETS,),
-    versions=VERSIONS,
-    has_changelog=True,
-    keeps_keys_in_tasks=True,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from formats.avro.compiling import compile_schemas
 from formats.avro.resolving import check_resolvable, find_meanings, find_risks
 from formats.avro.schema import AvroSchema, names_java_refuses, types_of
 from formats.avro.types import Array, Map, Primitive, Type, Union
@@ -163,11 +164,7 @@ def compile_serdes(source: Serde, target: Serde) -> tuple[Operation, ...] | None
         if source.name != target.name or source.name == "float":  # a signalling NaN is rejected
             return None
         return (Copy(source.size),) if source.endian == target.endian else (Reverse(source.size),)
-    if source.name == target.name == "avro":
-        from formats.serdes.avro_serde import AvroSerde
-
-        assert isinstance(source, AvroSerde)
-        assert isinstance(target, AvroSerde)
+    if isinstance(source, AvroSerde) and isinstance(target, AvroSerde):
         return _compile_avro(source, target)
     return None
 
@@ -177,8 +174,6 @@ def _compile_avro(source: AvroSerde, target: AvroSerde) -> tuple[Operation, ...]
 
     A payload's operations do not see headers: where a header names the schema, only the reference path serves.
     """
-    from formats.avro.compiling import compile_schemas
-
     if "header" in (source.frame, target.frame):
         return None
     schema_id, reader = target.written

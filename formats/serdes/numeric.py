@@ -31,8 +31,6 @@ _STRUCTS = {
     for name, code in zip(NUMBERS, "hiqfd", strict=True)
     for endian, order in (("big", ">"), ("little", "<"))
 }
-
-
 _SINGLE = Struct(">f")
 
 

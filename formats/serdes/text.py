@@ -18,6 +18,10 @@ from uuid import UUID
 
 from formats.errors import InvalidEntryError, TruncatedEntryError
 
+SIZE = 36
+"""Of a UUID's text."""
+_CANONICAL = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
 
 @dataclass(frozen=True, slots=True)
 class StringSerde:
@@ -40,12 +44,6 @@ class StringSerde:
             return payload.encode()
         except UnicodeEncodeError as error:
             raise InvalidEntryError(f"text that UTF-8 cannot hold: {error.reason} at {error.start}") from error
-
-
-SIZE = 36
-
-
-_CANONICAL = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)

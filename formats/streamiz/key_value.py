@@ -14,12 +14,9 @@ Logging.ChangeLoggingKeyValueBytesStore.
 
 from __future__ import annotations
 
-from formats.format import Format
+from formats.streamiz.values import streamiz_format
 
-KEY_VALUE = Format(
+KEY_VALUE = streamiz_format(
     id="streamiz.key-value",
     summary="Streamiz key-value store: key -> value",
-    column_families=("default",),
-    has_changelog=True,
-    keeps_keys_in_tasks=True,
 )

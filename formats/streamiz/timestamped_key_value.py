@@ -16,14 +16,10 @@ State.Logging.ChangeLoggingTimestampedKeyValueBytesStore.
 
 from __future__ import annotations
 
-from formats.format import Format
-from formats.streamiz.values import TIMESTAMPED
+from formats.streamiz.values import TIMESTAMPED, streamiz_format
 
-TIMESTAMPED_KEY_VALUE = Format(
+TIMESTAMPED_KEY_VALUE = streamiz_format(
     id="streamiz.timestamped-key-value",
     summary="Streamiz timestamped key-value store: key -> timestamp, value",
-    column_families=("default",),
     value_layout=TIMESTAMPED,
-    has_changelog=True,
-    keeps_keys_in_tasks=True,
 )

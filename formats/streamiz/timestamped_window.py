@@ -21,16 +21,12 @@ Streamiz.Kafka.Net.SerDes.ValueAndTimestampSerDes.
 from __future__ import annotations
 
 from formats.encoding.window_keys import WINDOW_KEY
-from formats.format import Format
-from formats.streamiz.values import TIMESTAMPED
+from formats.streamiz.values import TIMESTAMPED, streamiz_format
 
-TIMESTAMPED_WINDOW = Format(
+TIMESTAMPED_WINDOW = streamiz_format(
     id="streamiz.timestamped-window",
     summary="Streamiz timestamped window store: key, window -> timestamp, value",
-    column_families=("default",),
     kind="window",
     key_schema=WINDOW_KEY,
     value_layout=TIMESTAMPED,
-    has_changelog=True,
-    keeps_keys_in_tasks=True,
 )

@@ -14,10 +14,12 @@ ValueAndTimestampSerDes (System.IO.BinaryWriter writes little-endian), State.Int
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from struct import Struct
 from struct import error as StructError
 
 from formats.errors import InvalidEntryError, TruncatedEntryError
+from formats.format import Format
 from formats.layout import PAYLOAD_FIELD, TIMESTAMP, VALUE_SIZE, Carried, Field, Framing
 
 _TIMESTAMP = Struct("<q")
@@ -64,3 +66,4 @@ class SizedTimestampedValue:
 
 
 TIMESTAMPED = SizedTimestampedValue()
+streamiz_format = partial(Format, column_families=("default",), has_changelog=True, keeps_keys_in_tasks=True)

@@ -17,14 +17,11 @@ Internal.AbstractSegments, Stores.
 from __future__ import annotations
 
 from formats.encoding.window_keys import WINDOW_KEY
-from formats.format import Format
+from formats.streamiz.values import streamiz_format
 
-WINDOW = Format(
+WINDOW = streamiz_format(
     id="streamiz.window",
     summary="Streamiz window store: key, window -> value",
-    column_families=("default",),
     kind="window",
     key_schema=WINDOW_KEY,
-    has_changelog=True,
-    keeps_keys_in_tasks=True,
 )

@@ -13,7 +13,6 @@ import pytest
 
 from formats import (
     Conversion,
-    EntryError,
     Format,
     FunctionError,
     Headers,
@@ -119,17 +118,9 @@ def test_a_key_that_is_changed_is_changed_in_the_history_too() -> None:
 
 
 def test_the_segment_in_a_versioned_key_is_no_part_of_the_users_key() -> None:
-    there = Conversion(TIMESTAMPED, VERSIONED).convert(b"k", LATEST[1])
-    assert there == LATEST
-    assert Conversion(VERSIONED, TIMESTAMPED).convert(*LATEST) == (b"k", LATEST[1])
     conversion = Conversion(TIMESTAMPED, VERSIONED, function=lambda record: replace(record, key=b"other"))
     with pytest.raises(InvalidEntryError, match="key-change"):
         conversion.convert(b"k", LATEST[1])
-
-
-def test_a_time_that_nobody_knows_has_no_place_in_a_history() -> None:
-    with pytest.raises(EntryError, match="default_timestamp_ms"):
-        Conversion(get_format("kafka-streams.key-value"), VERSIONED).convert(b"k", b"v")
 
 
 PLAIN = get_format("kafka-streams.key-value")

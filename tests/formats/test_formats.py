@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from formats import FORMATS, Conversion, EntryError, Format, InvalidEntryError, StateRecord, UnknownFormatError, Window
 from formats import get_format as find
 from formats.layout import PAYLOAD, Framing
-from formats.serde import BYTES
 from formats.serdes.json_text import JsonSerde
 from tests.formats.entries import entries, records
 from tests.support import KEY_VALUE, RAW, TIMESTAMPED
@@ -24,10 +23,6 @@ def test_a_format_is_found_by_its_id(known: Format) -> None:
     assert find(known.id) is known
     assert re.fullmatch(r"[a-z0-9-]+\.[a-z0-9-]+", known.id)
     assert known.summary
-
-
-def test_ids_are_unique() -> None:
-    assert len({known.id for known in FORMATS}) == len(FORMATS)
 
 
 @pytest.mark.parametrize(
@@ -56,12 +51,6 @@ def test_no_format_of_another_system_is_suggested(missing: str) -> None:
     assert listed == {known.id for known in FORMATS if known.id.startswith(system)}
 
 
-def test_a_system_like_no_other_gets_no_suggestion() -> None:
-    with pytest.raises(UnknownFormatError) as caught:
-        find("quix.key-value")
-    assert caught.value.nearest is None
-
-
 @pytest.mark.parametrize("system", ["kafka-streams", "streamiz"])
 def test_a_name_without_a_system_is_taken_for_one_of_the_other_format_s(system: str) -> None:
     with pytest.raises(UnknownFormatError) as caught:
@@ -69,9 +58,10 @@ def test_a_name_without_a_system_is_taken_for_one_of_the_other_format_s(system: 
     assert caught.value.nearest == f"{system}.timestamped-key-value"
 
 
-def test_a_format_like_no_other_lists_all() -> None:
+@pytest.mark.parametrize("name", ["zzzz", "quix.key-value"])
+def test_a_format_or_a_system_like_no_other_lists_all(name: str) -> None:
     with pytest.raises(UnknownFormatError) as caught:
-        find("zzzz")
+        find(name)
     assert caught.value.nearest is None
     assert all(known.id in str(caught.value) for known in FORMATS)
 
@@ -187,17 +177,6 @@ def test_a_place_that_does_not_fit_a_key_is_a_reject(format_id: str, window: Win
 @pytest.mark.parametrize("known", FORMATS, ids=lambda known: known.id)
 def test_a_format_survives_pickling(known: Format) -> None:
     assert pickle.loads(pickle.dumps(known)) == known
-
-
-def test_the_bytes_serde_keeps_the_payload() -> None:
-    assert BYTES.encode(BYTES.decode(b"\x00\xff")) == b"\x00\xff"
-    assert BYTES.name == "bytes"
-
-
-@pytest.mark.parametrize("payload", ["text", 5, None, bytearray(b"x")])
-def test_the_bytes_serde_refuses_what_is_not_bytes(payload: object) -> None:
-    with pytest.raises(InvalidEntryError, match=f"expected bytes, got {type(payload).__name__}"):
-        BYTES.encode(payload)
 
 
 @pytest.mark.parametrize("timestamp", [1 << 63, -(1 << 63) - 1, 1.5, "now"])

@@ -137,7 +137,7 @@ def test_a_number_of_another_size_is_a_reject(name: Any) -> None:  # noqa: ANN40
         (StringSerde(), b"k", "expected text, got bytes"),
         (StringSerde(), "\ud83d", "UTF-8 cannot hold"),
         (UuidSerde(), str(UUID(int=0)), "expected a uuid.UUID, got str"),
-        (BYTES, "k", "expected bytes, got str"),
+        *((BYTES, each, f"expected bytes, got {type(each).__name__}") for each in ("k", 5, None, bytearray(b"x"))),
     ],
 )
 def test_what_a_serde_cannot_write_is_a_reject(serde: Serde, value: object, reason: str) -> None:
