@@ -44,7 +44,5 @@ def crc32_partition(key: bytes, partitions: int) -> int:
 
 Partitioner = Callable[[bytes, int], int]
 """From a serialized key and the number of partitions to the key's partition."""
-
-
 PARTITIONERS: Mapping[str, Partitioner] = {"murmur2": default_partition, "crc32": crc32_partition}
 """Those of Kafka's own clients, and of librdkafka's."""

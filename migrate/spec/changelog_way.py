@@ -14,21 +14,15 @@ _TWO_WAYS = (
     "name the store that the new code declares in [target] store: its changelog is a new topic, and the old one stays; "
     'or set [changelog] way = "append": the store keeps its name, and the converted records are appended to its topic'
 )
-
-
 _NOTES = {
     "new-topic": "the new store has a changelog of its own, and a restore from it gives the same store; the old store "
     "keeps the old changelog",
     "append": "the converted records are appended to the changelog: a restore gives the new store's records",
 }
-
-
 _NO_NEW_TOPIC = (
     "no changelog is written for the new name (allowed by name): right where the application disables logging; else "
     "the next rebalance or restore loses the store"
 )
-
-
 _NO_LONGER_MATCHES = (
     "the changelog no longer matches the store (allowed by name): a restore brings the old records back"
 )

@@ -28,11 +28,7 @@ from migrate.spec.registry_http import BASE_HINT, PATIENT, NotFound, RegistryHtt
 from migrate.stores.files import write_durably
 
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
-
-
 _NAMED = frozenset({"record", "error", "enum", "fixed"})
-
-
 _KINDS = _NAMED | {"array", "map"}
 
 

@@ -99,6 +99,8 @@ class _SerdeSection(_PayloadSection):
     def _check_registry(self) -> None:
         if self.registry is None:
             return
+        if self.frame in ("apicurio", "glue"):
+            raise ValueError(f'with frame "{self.frame}" the schemas are files: their registry is not asked')
         if any(mark in self.registry for mark in "@?#"):  # anything may be meant as a secret: never shown
             raise ValueError(
                 "`registry` holds a password or more than a URL's base, and specs are printed: docs/serdes.md "
@@ -134,7 +136,6 @@ class OldSerdeSection(_SerdeSection):
             raise ValueError("`subject` and `ids` go with `registry`, and files do not")
         if self.frame == "none" and len(self.ids) > 1:
             raise ValueError('with frame "none" payloads do not name their schema: give one id')
-        _check_files(self.frame, self.registry)
         names = (*self.schemas, *self.ids)
         if self.frame in _BY_NUMBER and any(isinstance(name, UUID) for name in names):
             raise ValueError(f'frame "{self.frame}" names schemas by number; GUIDs go with frame "header" or "glue"')
@@ -154,7 +155,6 @@ class NewSerdeSection(_SerdeSection):
     def _check_avro(self) -> None:
         if (self.avro_schema is None) == (self.registry is None):
             raise ValueError("give `schema`, a file, or `registry`")
-        _check_files(self.frame, self.registry)
         if self.frame in _BY_NUMBER and (self.id is None or self.guid is not None):
             raise ValueError(f'frame "{self.frame}" needs the new schema\'s `id`, and no `guid`')
         if self.frame in ("header", "glue") and (self.guid is None or self.id is not None):
@@ -179,11 +179,6 @@ def _check_inner(inner: _SerdeSection | None) -> None:
         raise ValueError("a list needs `inner`, the serde of its entries")
     if inner.frame == "header" or inner.serde == "list":
         raise ValueError("the entries of a list have no headers of their own, and are no lists")
-
-
-def _check_files(frame: Frame | None, registry: str | None) -> None:
-    if frame in ("apicurio", "glue") and registry is not None:
-        raise ValueError(f'with frame "{frame}" the schemas are files: their registry is not asked')
 
 
 def _is_base_url(text: str) -> bool:

@@ -66,29 +66,24 @@ def load_serdes(
     """The serdes of one part of a record. Raises SpecError for a file that is not a schema, RegistryError."""
     old, new = section.source, section.target
     pinned = PinnedResponses() if pinned is None else pinned
-    source = old_serde(old, part, resolve, pinned)
-    target = _new_serde(new, part, resolve, pinned)
+    source, target = (serde_of(each, part, resolve, pinned) for each in (old, new))
     # Ids are never given to another schema, and a subject may get a version while a migration runs.
     is_growing = (old.inner or old).subject is not None
     texts = {"from": {} if is_growing else _texts(source), "to": _texts(target)}
     return PayloadSerdes(source, target, json.dumps(texts), pinned.text)
 
 
-def old_serde(section: OldSerdeSection, part: Part, resolve: Resolve, pinned: PinnedResponses) -> Serde:
-    """The serde that reads what a section describes. Raises SpecError, RegistryError."""
-    if section.serde == "avro":
+def serde_of(
+    section: OldSerdeSection | NewSerdeSection, part: Part, resolve: Resolve, pinned: PinnedResponses
+) -> Serde:
+    """The serde that a section describes. Raises SpecError, RegistryError."""
+    if section.inner is not None:
+        return ListSerde(serde_of(section.inner, part, resolve, pinned))
+    if section.serde != "avro":
+        return _plain(section.serde, section.endian)
+    if isinstance(section, OldSerdeSection):
         return _old_avro(section, part, resolve, pinned)
-    if section.inner is not None:
-        return ListSerde(old_serde(section.inner, part, resolve, pinned))
-    return _plain(section.serde, section.endian)
-
-
-def _new_serde(section: NewSerdeSection, part: Part, resolve: Resolve, pinned: PinnedResponses) -> Serde:
-    if section.serde == "avro":
-        return _new_avro(section, part, resolve, pinned)
-    if section.inner is not None:
-        return ListSerde(_new_serde(section.inner, part, resolve, pinned))
-    return _plain(section.serde, section.endian)
+    return _new_avro(section, part, resolve, pinned)
 
 
 def stated_serde(text: str, part: Part) -> Serde:
@@ -104,7 +99,7 @@ def stated_serde(text: str, part: Part) -> Serde:
         raise SpecError(f"the serde {text} is not an inline table of TOML: {error}", hint=_STATED) from error
     except ValidationError as error:
         raise spec_error(error, OldSerdeSection, where=f"the serde {text}", hint=_STATED) from error
-    return old_serde(section, part, Path, PinnedResponses())
+    return serde_of(section, part, Path, PinnedResponses())
 
 
 _STATED = """for example: string, or '{serde = "avro", frame = "confluent", schemas = {1 = "v1.avsc"}}'"""

@@ -41,20 +41,10 @@ from migrate.spec.mistakes import (
 from migrate.spec.serde_section import SerdeChangeSection
 
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|m|h|d)\s*")
-
-
 _SIZE = re.compile(r"\s*\d*\.?\d+\s*[A-Za-z]*\s*")
-
-
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-
-
 _NO_SEGMENTS = "only windowed and session stores, by name, have segments by time"
-
-
 _NOT_SEGMENTED = {
     "versioned": "a versioned store's history stays in the segments that hold it: the application alone sets how long "
     "it is kept, and the time that a segment covers cannot be changed yet"
@@ -97,8 +87,6 @@ def _kind_of_names(names: object) -> str:
 _Names = Annotated[
     Annotated[tuple[str, ...], Tag("list")] | Annotated[dict[str, str], Tag("table")], Discriminator(_kind_of_names)
 ]
-
-
 Milliseconds = Annotated[int, Field(gt=0, lt=1 << 53)]
 
 

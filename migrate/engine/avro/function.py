@@ -19,8 +19,6 @@ from migrate.engine.avro.reading import END, AvroReading, AvroSource, Constant, 
 from migrate.engine.bail_out import BailOutError
 
 Column = Callable[[list[bytes]], list[bytes]]
-
-
 FAILURES = (BailOutError, IndexError, UnicodeDecodeError, RecursionError, struct.error)
 """What the generated code raises where it bails out: itself, or by reading past what it expects."""
 

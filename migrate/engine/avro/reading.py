@@ -28,8 +28,6 @@ from formats.avro.program import AvroProgram
 
 BLOCKS = 6
 """How deep blocks may be nested before the code calls a function instead; Python allows 20 nested loops."""
-
-
 LONGEST = {"int": (5, 16), "long": (10, 2)}
 """By kind: how many bytes a number may take, and what its last byte must be below."""
 
@@ -234,8 +232,6 @@ WALKS: dict[type, Callable[[AvroReading, Any], None]] = {
     Repeat: AvroReading._walk_repeat,
     Arrange: AvroReading._walk_arrange,
 }
-
-
 END = ""
 """The position where the value ends."""
 
