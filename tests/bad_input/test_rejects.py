@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from deltalake import DeltaTable
 
 from migrate.errors import ExitCode
 from tests.bad_input.support import Migration, check_clear, raw_records
-from tests.support import make_store, open_store, read_family
+from tests.support import open_store, read_family
 
 REJECTED = 40
 """Every hundredth of the 4000 records, one of which the sample may see."""
@@ -35,52 +34,6 @@ def picky(raw: Migration) -> Migration:
 
 def kept() -> dict[bytes, bytes]:
     return {key: value for key, value in raw_records().items() if not key.endswith(b"50")}
-
-
-def test_fail_is_the_default_and_names_the_first_record_and_its_reason(picky: Migration) -> None:
-    picky.fails(
-        ExitCode.FAILED,
-        "state chunk 0 [first, ",
-        'the key "key-00000050" (value of 20 bytes)',
-        "the function raised ValueError: no total in key-00000050",
-        'on_reject = "skip" or "dead-letter"',
-    )
-
-    picky.set("run", on_reject="skip", max_rejects=REJECTED)
-    assert picky.completes({".": kept()})["totals"]["rejected"] == REJECTED
-
-
-def test_skip_leaves_them_out_and_counts_them(picky: Migration) -> None:
-    picky.set("run", on_reject="skip", max_rejects=REJECTED)
-
-    totals = picky.completes({".": kept()})["totals"]
-
-    assert (totals["records_in"], totals["records_out"], totals["rejected"]) == (4000, 3960, REJECTED)
-    assert f"{REJECTED} rejected" in picky.run().out
-
-
-@pytest.mark.parametrize("on_reject", ["skip", "dead-letter"])
-@pytest.mark.parametrize("cap", [0, 2, REJECTED - 1])
-def test_more_than_max_rejects_fail_and_a_raised_cap_completes(picky: Migration, on_reject: str, cap: int) -> None:
-    picky.set("run", on_reject=on_reject, max_rejects=cap)
-
-    picky.fails(ExitCode.FAILED, f"max_rejects allows {cap}", "raise the cap", "finished chunks are kept")
-    assert not (picky.home / "new").exists()
-
-    picky.set("run", max_rejects=REJECTED)
-    report = picky.completes({".": kept()})
-    assert report["totals"]["rejected"] == REJECTED
-    assert (report["chunks_done_before"] > 0) == (cap > 2)
-
-
-def test_more_than_max_reject_share_fail_and_a_raised_cap_completes(picky: Migration) -> None:
-    picky.set("run", on_reject="skip", max_reject_share=0.0099)
-
-    picky.fails(ExitCode.FAILED, "40 of 4000 records", "(1.00%)", "max_reject_share allows 0.99%", "raise the cap")
-    assert not (picky.home / "new").exists()
-
-    picky.set("run", max_reject_share=0.01)
-    assert picky.completes({".": kept()})["chunks_done_before"] > 0
 
 
 def letters(migration: Migration) -> list[dict[str, Any]]:
@@ -117,76 +70,6 @@ def test_dead_letters_are_written_once_however_often_the_command_runs(picky: Mig
     assert picky.run().code == ExitCode.DONE
 
     assert len(letters(picky)) == REJECTED
-
-
-def test_dropping_is_not_rejecting(raw: Migration) -> None:
-    raw.module("def convert(record):\n    return None if record.key.endswith(b'50') else record\n")
-    raw.set("run", max_rejects=0, max_dropped=REJECTED)
-
-    totals = raw.completes({".": kept()})["totals"]
-
-    assert (totals["dropped"], totals["rejected"]) == (REJECTED, 0)
-
-
-def test_all_records_dropped_leave_an_empty_store(raw: Migration) -> None:
-    raw.module("def convert(record):\n    return None\n")
-    raw.set("conversion", allow=["drop"])
-
-    totals = raw.completes({".": {}})["totals"]
-
-    assert (totals["dropped"], totals["records_out"]) == (4000, 0)
-
-
-@pytest.fixture
-def without_function(raw: Migration) -> Migration:
-    """One value of its store is not the number that it should be."""
-    records = {key: (1).to_bytes(8, "big") for key in raw_records()}
-    shutil.rmtree(raw.source)
-    make_store(raw.source, {**records, b"key-00001234": b"odd"})
-    raw.set("conversion", allow=["looks-converted"])
-    raw.set("conversion.value", **{"from": {"serde": "int64"}, "to": {"serde": "int64", "endian": "little"}})
-    return raw
-
-
-@pytest.mark.parametrize(
-    "how", [{}, {"on_reject": "skip", "max_rejects": 0}, {"on_reject": "skip", "max_reject_share": 0}]
-)
-def test_where_there_is_no_function_none_is_to_be_mended(without_function: Migration, how: dict[str, Any]) -> None:
-    without_function.set("run", **how)
-
-    outcome = without_function.fails(ExitCode.FAILED, "next: ", "[source] format", "the serdes of [conversion]")
-    assert "function" not in outcome.message
-
-    tried = json.loads(without_function.run("--json", "--full", verb="plan").out)
-    assert tried["verdict"]["exit_code"] == ExitCode.FAILED
-    assert "function" not in tried["verdict"]["next_step"]
-
-
-def test_where_there_is_no_function_none_is_doubted(raw: Migration) -> None:
-    raw.set("conversion.value", **{"from": {"serde": "int32"}, "to": {"serde": "int64"}})
-
-    outcome = raw.refused("none of ", "sampled records", "does [conversion.value] name the serde")
-    assert "function" not in outcome.message
-
-
-def test_where_the_old_records_can_be_read_their_format_is_not_doubted(raw: Migration) -> None:
-    number = {"serde": "int64"}
-    shutil.rmtree(raw.source)
-    make_store(raw.source, dict.fromkeys(raw_records(), (1 << 40).to_bytes(8, "big")))
-    raw.set("conversion.value", **{"from": number, "to": {"serde": "int32"}})
-    outcome = raw.refused("is not a signed 32-bit number", "name in [conversion.key] or [conversion.value] a serde")
-    assert "function" not in outcome.message
-
-    raw.set("conversion.value", **{"from": number, "to": number})
-    raw.module("from dataclasses import replace\ndef convert(record):\n    return replace(record, value='text')\n")
-    outcome = raw.refused("expected a whole number, got str", "mend what the function returns, or name in [conversion")
-    assert "[source] format" not in outcome.message
-
-
-def test_where_a_function_fails_for_all_its_file_and_line_are_named(raw: Migration) -> None:
-    raw.module("def convert(record):\n    raise ValueError('odd')\n")
-
-    raw.refused("none of ", "the function raised ValueError: odd (", ".py:2)", "mend the function")
 
 
 def test_rejects_that_nothing_accepts_are_not_published_and_cost_no_second_rewriting(picky: Migration) -> None:

@@ -12,8 +12,8 @@ from migrate.batch.preflight.doctor import doctor
 from migrate.errors import ExitCode
 from tests.bad_input.conftest import app, folder, memory
 from tests.bad_input.support import Migration
-from tests.bad_input.test_locks import LOCK_FILE, another_process
 from tests.shared.commands import CommandServer
+from tests.shared.locks import LOCK_FILE, another_process
 from tests.support import copy_fixture, kafka_spec, tree_state
 
 __all__ = ["CommandServer", "app", "folder", "memory"]

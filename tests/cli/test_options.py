@@ -96,8 +96,9 @@ def test_debug_goes_before_the_verb_or_after_it(arguments: tuple[str, ...], tmp_
     assert (done.returncode, "Traceback" in done.stderr) == (2, True)
 
 
-def test_an_error_is_a_json_document_too(tmp_path: Path) -> None:
-    done = stateferry("status", tmp_path / "none.toml", "--json")
+@pytest.mark.parametrize("verb", ["status", "run", "plan", "doctor", "verify"])
+def test_an_error_is_a_json_document_too(verb: str, tmp_path: Path) -> None:
+    done = stateferry(verb, tmp_path / "none.toml", "--json")
     missing = f"cannot read the spec {tmp_path}/none.toml: No such file or directory"
     assert json.loads(done.stdout) == {
         "schema_version": 1,

@@ -17,9 +17,9 @@ from migrate.batch.run_lock import one_run_at_a_time
 from migrate.errors import MigrationError
 from migrate.model.reports import RunReport
 from migrate.spec.spec import Spec
-from tests.bad_input.test_locks import OPEN_STORE, another_process
 from tests.batch.switch.support import StopAt, StoppedError, in_place_spec, make_application
 from tests.dry_run.support import checks, failed, nothing_changes
+from tests.shared.locks import OPEN_STORE, another_process
 from tests.support import make_store, numbered, raw_spec, small_disk
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.bad_input.support import Migration
-from tests.bad_input.test_locks import LOCK_FILE, OPEN_STORE, another_process
+from tests.shared.locks import LOCK_FILE, OPEN_STORE, another_process
 from tests.situations.situation import DONE, FAILED, REFUSED, Around, Do, app, completes, raw
 from tests.support import flip_byte
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.bad_input.support import Migration
-from tests.situations.situation import REFUSED, app, completes, raw
+from tests.bad_input.support import Migration, expected_orders, raw_records
+from tests.situations.situation import RECORDS, REFUSED, app, completes, published, raw
 from tests.support import make_store, numbered
 
 APPLICATION = "<state.dir>/<application.id>"
@@ -66,6 +66,11 @@ ONE_OFF = [
 SITUATIONS = [
     raw("nothing wrong"),
     app("an application", target={"path": None}),
+    app("one RocksDB directory of an application", source={"path": "orders-app/0_0/rocksdb/orders", "store": None},
+        then=published(lambda: {".": expected_orders()["0_0/rocksdb/orders"]})),
+    app("a link to the source", source={"path": "linked"}, do=linked, then=published(expected_orders)),
+    raw("a target in a folder that does not exist", target={"path": "deep/er/new"},
+        then=published(lambda: {".": raw_records(RECORDS)})),
     app("a source that does not exist", REFUSED, "{folder}/nowhere does not exist",
         f"let [source] path name the application's own directory, {APPLICATION}", source={"path": "nowhere"}),
     raw("a RocksDB directory that does not exist", REFUSED, "{folder}/nowhere", "does not exist", "[source] path",

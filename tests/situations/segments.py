@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Mapping
 from typing import Any
 
+import migrate
 from tests.bad_input.support import Migration
 from tests.dry_run.segmented import (
     FAMILY,
@@ -86,6 +87,17 @@ def of_the_same_time(migration: Migration) -> None:
     make_store(migration.source / "0_1/visits/visits-202511221200", windows(NOON, 5))
 
 
+def named_as_before_2_4(migration: Migration) -> None:
+    old = migration.source / f"0_1/visits/visits.{NOON}"
+    old.rename(old.with_name("visits-202511221200"))
+
+
+def named_as_now(migration: Migration) -> None:
+    assert (migration.target / f"0_1/visits/visits.{NOON}/CURRENT").exists()
+    assert not (migration.target / "0_1/visits/visits-202511221200").exists()
+    assert migrate.status(migration.load()).totals.records_out > 0
+
+
 def foreign_in(folder: str) -> str:
     return f"{{source}}/0_1/visits/{folder} is no segment of the store 'visits'"
 
@@ -98,6 +110,7 @@ WHAT_ELSE = [
 ]
 SITUATIONS = [
     visits("segments stay"),
+    visits("a segment of an older name", do=named_as_before_2_4, then=named_as_now),
     visits("sessions stay", segments=SESSIONS, source={"format": SESSION}, target={"format": HEADERS_SESSION}),
     moved("the retention shrinks", 40 * MINUTE),
     moved("the retention shrinks below a segment", 5 * MINUTE, run={"chunk_size": 8_000}),

@@ -16,6 +16,7 @@ from tests.bad_input.support import Migration, Stores, app_migration, expected_o
 from tests.batch.switch.support import StopAt, StoppedError
 from tests.dry_run.segmented import TIMESTAMPED_WINDOW, WINDOW, Families, hours, make_segments
 from tests.shared.commands import Commands, InProcess
+from tests.support import read_families
 
 DONE, USAGE, FAILED, REFUSED = ExitCode.DONE, ExitCode.USAGE, ExitCode.FAILED, ExitCode.REFUSED
 RECORDS = 2000
@@ -36,7 +37,7 @@ class Situation:
     make: Callable[[Path], Migration]
     code: ExitCode = DONE
     said: tuple[str, ...] = ()
-    """`{folder}`, `{source}`, `{home}` and `{target}` stand for the migration's paths."""
+    """`{folder}`, `{source}`, `{home}` and `{target}` stand for the migration's paths; `!words` must not be said."""
     do: Do = nothing
     """The change of the disk."""
     sections: Mapping[str, object] = field(default_factory=dict)
@@ -141,6 +142,19 @@ def begun(do: Do = nothing, *, at: str = "chunk.committed", **sections: object) 
         change_spec(migration, sections)
 
     return begin
+
+
+def published(stores: Callable[[], Stores], **totals: int) -> Do:
+    """Check that the new stores hold exactly these records, and what the run has counted."""
+
+    def check(migration: Migration) -> None:
+        for path, records in stores().items():
+            filled = [found for found in read_families(migration.target / path).values() if found]
+            assert filled == ([dict(records)] if records else [])
+        found = migrate.status(migration.load()).totals
+        assert {name: getattr(found, name) for name in totals} == totals
+
+    return check
 
 
 def completes(mend: Do = nothing, stores: Callable[[], Stores] | None = None, **sections: object) -> Do:

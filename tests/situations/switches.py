@@ -14,7 +14,6 @@ import pytest
 
 from migrate import ExitCode, Spec, VerificationError, abandon, cutover, finalize, rollback, run, snapshot, verify
 from migrate.model.events import Event
-from tests.bad_input.test_locks import LOCK_FILE, OPEN_STORE, another_process
 from tests.batch.switch.support import (
     DATA,
     FIRST,
@@ -25,6 +24,7 @@ from tests.batch.switch.support import (
     in_place_spec,
     write_to,
 )
+from tests.shared.locks import LOCK_FILE, OPEN_STORE, another_process
 from tests.situations.situation import REFUSED, USAGE
 from tests.support import KEY_VALUE, RAW, TIMESTAMPED, make_spec, make_store, numbered, open_store
 

@@ -27,7 +27,15 @@ EACH = [
     BY_NAME["the spec with nmae x"],
     BY_NAME["some are rejected"],
     replace(
-        raw("pure in the sample alone", ExitCode.MISMATCH, "nothing was published", do=body(PURE_IN_THE_SAMPLE)),
+        raw(
+            "pure in the sample alone",
+            ExitCode.MISMATCH,
+            "1 differing",
+            'key "key-00001234"',
+            "value should be",
+            "nothing was published",
+            do=body(PURE_IN_THE_SAMPLE),
+        ),
         make=lambda folder: raw_migration(InProcess(), folder),  # more records than a sample has
     ),
     raw("no time", ExitCode.INTERRUPTED, "run the same command again to resume", run={"time_budget": "0s"}),

@@ -209,15 +209,19 @@ def test_a_missing_file(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_not_a_spec(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="directory"):
+    with pytest.raises(SpecError, match=f"cannot read the spec {tmp_path}: Is a directory") as error:
         load_spec(tmp_path)
+    assert "name its TOML file" in error.value.hint
 
 
-@pytest.mark.parametrize("content", [b"name = ", b"name = 'a'\nname = 'b'", b"\xff\xfe\x00", b"[source\n"])
-def test_bad_toml_names_the_file(content: bytes, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "content", [b"name = ", b"name = 'a'\nname = 'b'", b'name = "a', b"\xff\xfe\x00", b"[source\n"]
+)
+def test_bad_toml_names_the_file_and_the_line(content: bytes, tmp_path: Path) -> None:
     file = tmp_path / "spec.toml"
     file.write_bytes(content)
-    with pytest.raises(SpecError, match=r"spec\.toml is not valid TOML"):
+    where = "" if content.startswith(b"\xff") else r".*\(at "
+    with pytest.raises(SpecError, match=rf"spec\.toml is not valid TOML{where}"):
         load_spec(file)
 
 

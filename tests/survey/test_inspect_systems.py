@@ -175,3 +175,17 @@ def test_several_systems_in_one_place_are_all_named(tmp_path: Path) -> None:
     assert {place.system for place in report.places} == {"streamiz", "faust", "kafka-streams"}
     assert len(report.databases) == 3
     assert report.warnings == (f"{tmp_path / 'd'} is a symbolic link to {tmp_path / 'c'}: it was not followed",)
+
+
+def test_a_link_that_is_named_is_followed(tmp_path: Path) -> None:
+    make_store(tmp_path / "c/0_0/rocksdb/orders", numbered(3))
+    (tmp_path / "d").symlink_to(tmp_path / "c")
+    assert [each.path for each in inspect(tmp_path / "d").databases] == ["0_0/rocksdb/orders"]
+
+
+@pytest.mark.parametrize("name", ["nowhere", "file"])
+def test_what_is_no_directory_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RefusedError, match=f"{tmp_path / name} is not a directory") as refused:
+        inspect(tmp_path / name)
+    assert refused.value.hint

@@ -23,7 +23,7 @@ from migrate import (
     snapshot,
 )
 from migrate.systems import get_system
-from tests.bad_input.test_locks import LOCK_FILE
+from tests.shared.locks import LOCK_FILE
 from tests.support import KEY_VALUE, RAW, TIMESTAMPED, make_spec, make_store, numbered, tree_state
 
 TOPOLOGY = "__CTAS_USERS_5__"

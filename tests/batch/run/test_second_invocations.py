@@ -15,13 +15,16 @@ from rocksdict import Options, Rdict
 
 from formats import StateRecord
 from migrate import RefusedError, Spec, VerificationError, migrate_store, run, status, verify
+from migrate.batch.identity import spec_identity, stable_json
 from migrate.batch.ledger.table import read_ledger
 from migrate.errors import SourceChangedError
 from migrate.model.events import Event
 from migrate.model.ledger_row import Step
+from migrate.spec.conversion import conversion_ref
 from tests.support import (
     KEY_VALUE,
     RAW,
+    kafka_spec,
     make_families,
     make_store,
     numbered,
@@ -129,6 +132,16 @@ def test_any_path_will_do_for_the_ledger(name: str, tmp_path: Path) -> None:
 def test_a_path_that_delta_rs_cannot_have_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="%"):
         run(raw_spec(tmp_path / "per%20cent", make_store(tmp_path / "old", numbered(50))))
+
+
+def test_a_version_is_part_of_what_the_migration_is_and_leaving_it_out_changes_nothing(tmp_path: Path) -> None:
+    targets: list[dict[str, str]] = [{}, {"version": "4.3"}]
+    without, named = (kafka_spec(tmp_path, tmp_path / "orders-app", target=target) for target in targets)
+
+    target = '{"format":"kafka-streams.timestamped-key-value","path":"new/orders-app","stores":[]}'
+    assert stable_json(without.target) == target
+    before, after = (spec_identity(spec, conversion_ref(spec)) for spec in (without, named))
+    assert {name for name in before if before[name] != after[name]} == {"[target]"}
 
 
 @pytest.mark.parametrize("policy", ["dead-letter", "fail"])

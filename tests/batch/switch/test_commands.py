@@ -12,9 +12,9 @@ import pytest
 
 from migrate.errors import ExitCode
 from tests.bad_input.support import Migration, app_migration, check_clear, expected_orders
-from tests.bad_input.test_locks import LOCK_FILE, another_process
 from tests.batch.switch.support import DATA, write_to
 from tests.shared.commands import CommandServer, Outcome
+from tests.shared.locks import LOCK_FILE, another_process
 from tests.support import read_family, tree_state
 
 ORDERS = "0_0/rocksdb/orders"

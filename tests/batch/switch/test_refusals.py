@@ -9,7 +9,6 @@ import pytest
 from migrate import RefusedError, cutover, rollback, run, status
 from migrate.errors import SourceChangedError, StoreLockedError
 from migrate.model.events import Event
-from tests.bad_input.test_locks import LOCK_FILE, another_process
 from tests.batch.switch.support import (
     FIRST,
     PARTITIONS,
@@ -21,6 +20,7 @@ from tests.batch.switch.support import (
     write_to,
 )
 from tests.shared.disks import folder_elsewhere
+from tests.shared.locks import LOCK_FILE, another_process
 from tests.support import open_store
 
 

@@ -1,4 +1,4 @@
-"""A store that a process holds."""
+"""A store or a file that another process holds."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-from tests.bad_input.support import Migration
-from tests.support import tree_state
 
 # Java locks a file as lockf does, RocksDB too: a POSIX record lock of the process.
 LOCK_FILE = """
@@ -37,13 +34,3 @@ def another_process(code: str, path: Path) -> Iterator[int]:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
         yield process.pid
-
-
-def test_asking_for_the_holder_does_not_drop_its_lock(app: Migration) -> None:
-    lock = app.source / "0_2/rocksdb/orders/LOCK"
-    before = tree_state(app.source)
-
-    with another_process(LOCK_FILE, lock):
-        app.refused("is held by process")
-        app.refused("is held by process")
-    assert tree_state(app.source) == before
