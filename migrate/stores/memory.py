@@ -14,7 +14,7 @@ class MemoryStore(OrderedStore):
     def __init__(self, *, on_state_change: Listener | None = None) -> None:
         super().__init__(None, on_state_change)
         self._records: dict[bytes, bytes] = {}
-        self._lifecycle.move_to(State.RUNNING)
+        self._move_to(State.RUNNING)
 
     def get(self, key: bytes) -> bytes | None:
         """The value, or None."""

@@ -99,7 +99,7 @@ class RocksStore(OrderedStore):
 
     def start(self) -> None:
         """Move from CREATED to RUNNING."""
-        self._lifecycle.move_to(State.RUNNING)
+        self._move_to(State.RUNNING)
 
     @property
     def _writable(self) -> LiveDatabase:

@@ -30,10 +30,36 @@ from migrate.errors import (
 from migrate.library_messages import is_damage, is_not_bytes, is_storage_error
 
 _LOG = logging.getLogger(__name__)
-
-
 Change = tuple[bytes, bytes | None]
 """A key and its new value; None: delete it."""
+
+
+class State(StrEnum):
+    """The states of an open store: those of Kafka Streams (KIP-696), where an error of the storage is final."""
+
+    CREATED = "CREATED"
+    RUNNING = "RUNNING"
+    PENDING_SHUTDOWN = "PENDING_SHUTDOWN"
+    NOT_RUNNING = "NOT_RUNNING"
+    PENDING_ERROR = "PENDING_ERROR"
+    ERROR = "ERROR"
+
+
+# CREATED ──► RUNNING ──► PENDING_SHUTDOWN ──► NOT_RUNNING
+#    │          │               │
+#    └──────────┴───────────────┴──► PENDING_ERROR ──► ERROR
+_NEXT = {
+    State.CREATED: {State.RUNNING, State.PENDING_SHUTDOWN, State.PENDING_ERROR},
+    State.RUNNING: {State.PENDING_SHUTDOWN, State.PENDING_ERROR},
+    State.PENDING_SHUTDOWN: {State.NOT_RUNNING, State.PENDING_ERROR},
+    State.PENDING_ERROR: {State.ERROR},
+    State.NOT_RUNNING: set(),
+    State.ERROR: set(),
+}
+FAILED = (State.PENDING_ERROR, State.ERROR)
+
+Listener = Callable[[State, State], None]
+"""Called with the previous and the new state, in the thread that made the transition."""
 
 
 class StateStore(Protocol):
@@ -111,7 +137,8 @@ class OrderedStore(ABC):
     def __init__(self, directory: Path | None, listener: Listener | None = None) -> None:
         self.directory = directory
         self._where = "the store in memory" if directory is None else str(directory)
-        self._lifecycle = Lifecycle(self._where, listener)
+        self.state = State.CREATED
+        self._listeners = [] if listener is None else [listener]
         self._lock = threading.RLock()
         """One writer at a time."""
         self._iterators: WeakSet[Cursor] = WeakSet()
@@ -126,11 +153,6 @@ class OrderedStore(ABC):
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self._where}, {self.state}>"
 
-    @property
-    def state(self) -> State:
-        """The present state in the life of the store."""
-        return self._lifecycle.state
-
     def check_running(self) -> None:
         """Raises the error of every other method in the present state, unless it is RUNNING."""
         if self.state in FAILED:
@@ -142,7 +164,20 @@ class OrderedStore(ABC):
 
     def listen(self, listener: Listener) -> None:
         """Call `listener` at every transition from now on."""
-        self._lifecycle.listen(listener)
+        self._listeners.append(listener)
+
+    def _move_to(self, state: State) -> None:
+        """Change the state. Raises IllegalTransitionError, and keeps it, where the new one cannot follow."""
+        with self._lock:
+            before = self.state
+            if state not in _NEXT[before]:
+                raise IllegalTransitionError(f"{self._where} is {before}: it cannot become {state}")
+            self.state = state
+        for listener in self._listeners:
+            try:
+                listener(before, state)
+            except Exception:
+                _LOG.exception("a listener of %s failed at %s -> %s", self._where, before, state)
 
     def range(self, start: bytes | None = None, end: bytes | None = None, *, reverse: bool = False) -> Records:
         """The records in [start, end), None: unbounded; `reverse`: from the last one on."""
@@ -179,7 +214,7 @@ class OrderedStore(ABC):
                 return
             if self.state in (State.PENDING_SHUTDOWN, State.NOT_RUNNING):
                 return
-            self._lifecycle.move_to(State.PENDING_SHUTDOWN)
+            self._move_to(State.PENDING_SHUTDOWN)
             self._close_iterators()
             try:
                 self._shut()
@@ -188,9 +223,9 @@ class OrderedStore(ABC):
                 self._raise(error)
             except BaseException:  # an interrupt
                 self._give_up()
-                self._lifecycle.move_to(State.NOT_RUNNING)
+                self._move_to(State.NOT_RUNNING)
                 raise
-            self._lifecycle.move_to(State.NOT_RUNNING)
+            self._move_to(State.NOT_RUNNING)
 
     @abstractmethod
     def get(self, key: bytes) -> bytes | None:
@@ -243,11 +278,11 @@ class OrderedStore(ABC):
                 return
             self._cause = error
             _clear_frames(error)
-            self._lifecycle.move_to(State.PENDING_ERROR)
+            self._move_to(State.PENDING_ERROR)
             _LOG.error("%s failed: %s", self._where, error)
             self._close_iterators()
             self._give_up()
-            self._lifecycle.move_to(State.ERROR)
+            self._move_to(State.ERROR)
 
     def _give_up(self) -> None:
         try:
@@ -283,61 +318,6 @@ def after_prefix(prefix: bytes) -> bytes | None:
     """The first key after all keys that start with `prefix`; None: there is none."""
     head = prefix.rstrip(b"\xff")
     return head[:-1] + bytes([head[-1] + 1]) if head else None
-
-
-class State(StrEnum):
-    """The states of a store."""
-
-    CREATED = "CREATED"
-    RUNNING = "RUNNING"
-    PENDING_SHUTDOWN = "PENDING_SHUTDOWN"
-    NOT_RUNNING = "NOT_RUNNING"
-    PENDING_ERROR = "PENDING_ERROR"
-    ERROR = "ERROR"
-
-
-_NEXT = {
-    State.CREATED: {State.RUNNING, State.PENDING_SHUTDOWN, State.PENDING_ERROR},
-    State.RUNNING: {State.PENDING_SHUTDOWN, State.PENDING_ERROR},
-    State.PENDING_SHUTDOWN: {State.NOT_RUNNING, State.PENDING_ERROR},
-    State.PENDING_ERROR: {State.ERROR},
-    State.NOT_RUNNING: set(),
-    State.ERROR: set(),
-}
-
-
-FAILED = (State.PENDING_ERROR, State.ERROR)
-
-
-Listener = Callable[[State, State], None]
-"""Called with the previous and the new state, in the thread that made the transition."""
-
-
-class Lifecycle:
-    """The state of one store, and the listeners to its transitions."""
-
-    def __init__(self, what: str, listener: Listener | None = None) -> None:
-        self._what = what
-        self._lock = threading.Lock()
-        self._listeners = [] if listener is None else [listener]
-        self.state = State.CREATED
-
-    def listen(self, listener: Listener) -> None:
-        """Call `listener` at every transition from now on."""
-        self._listeners.append(listener)
-
-    def move_to(self, state: State) -> None:
-        """Change the state. Raises IllegalTransitionError, and keeps it, where the new one cannot follow."""
-        with self._lock:
-            before = self.state
-            if state not in _NEXT[before]:
-                raise IllegalTransitionError(f"{self._what} is {before}: it cannot become {state}")
-            self.state = state
-        for listener in self._listeners:
-            try:
-                listener(before, state)
-            except Exception:
-                _LOG.exception("a listener of %s failed at %s -> %s", self._what, before, state)
 
 
 Record = tuple[bytes, bytes]

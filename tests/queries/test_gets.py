@@ -12,7 +12,7 @@ from migrate.errors import StateStoreMigratedError
 from migrate.queries.open.partition import StoreDefinition
 from migrate.queries.queryable_stores import QueryableStores
 from migrate.queries.views.view_types import QueryableStoreTypes
-from migrate.stores.exchange import exchange
+from migrate.stores.files import exchange
 from tests.support import KEY_VALUE, make_store
 
 PARTITIONS = 3

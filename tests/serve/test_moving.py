@@ -15,7 +15,7 @@ import pytest
 from migrate.queries.open.partition import Partition
 from migrate.queries.open.pinned import PinnedPartition
 from migrate.queries.queryable_stores import QueryableStores
-from migrate.stores.exchange import exchange
+from migrate.stores.files import exchange
 from tests.serve.services import ORDERS, Asked, make_orders, orders_of, serving, text_definition
 
 KEY = "/stores/orders/keys/order-007"

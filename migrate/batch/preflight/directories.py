@@ -23,8 +23,7 @@ from migrate.spec.allowed import APPLICATION_ID, UNCLEAN_SOURCE, allowing
 from migrate.spec.changelog_way import is_rewritten
 from migrate.spec.spec import Spec
 from migrate.stores.carry_over import check_can_be_carried_over
-from migrate.stores.exchange import can_rename
-from migrate.stores.files import cannot_link, delta_uri, existing_parent, raise_open_files, total_size
+from migrate.stores.files import can_rename, cannot_link, delta_uri, existing_parent, raise_open_files, total_size
 from migrate.stores.regular_files import walk
 from migrate.stores.rocksdb.layout import database_files, foreign_entries
 from migrate.stores.rocksdb.options_file import reads_new_stores, rocksdb_version

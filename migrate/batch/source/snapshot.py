@@ -21,9 +21,10 @@ from migrate.model.store_partition import ChangelogOffsets, StorePartition
 from migrate.model.values import Stored, read_sealed, with_seal
 from migrate.spec.changelog_way import application_of
 from migrate.spec.spec import Spec
-from migrate.stores.exchange import ExchangeUnsupportedError, exchange
 from migrate.stores.files import (
+    ExchangeUnsupportedError,
     copy_file,
+    exchange,
     fsync_all,
     fsync_directory,
     link_file,

@@ -30,8 +30,7 @@ from migrate.model.ledger_row import Step
 from migrate.model.reports import Concern, SwitchReport
 from migrate.model.store_partition import ChangelogOffsets, StorePartition, StoreState
 from migrate.spec.spec import Spec
-from migrate.stores.exchange import can_exchange
-from migrate.stores.files import files_named, fsync_all, keep_owner, write_synced
+from migrate.stores.files import can_exchange, files_named, fsync_all, keep_owner, write_synced
 from migrate.stores.lock import holding_locks
 from migrate.systems import System
 

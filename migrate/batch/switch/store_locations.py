@@ -19,8 +19,15 @@ from migrate.batch.preflight.directories import check_free
 from migrate.errors import RefusedError
 from migrate.model.journal import Exchange
 from migrate.model.store_partition import StorePartition
-from migrate.stores.exchange import ExchangeUnsupportedError, exchange
-from migrate.stores.files import files_named, fsync_all, fsync_directory, keep_owner, touch
+from migrate.stores.files import (
+    ExchangeUnsupportedError,
+    exchange,
+    files_named,
+    fsync_all,
+    fsync_directory,
+    keep_owner,
+    touch,
+)
 from migrate.stores.rocksdb.layout import rocksdb_identities
 from migrate.systems.task_tree import task_of
 

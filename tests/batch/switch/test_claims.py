@@ -10,7 +10,7 @@ import pytest
 from migrate import RefusedError, VerificationError, cutover, rollback, run
 from migrate.errors import SourceChangedError
 from migrate.model.events import Event
-from migrate.stores.exchange import can_exchange
+from migrate.stores.files import can_exchange
 from migrate.stores.lock import lock_holders
 from tests.batch.switch.support import (
     DATA,

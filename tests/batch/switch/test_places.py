@@ -13,7 +13,7 @@ from migrate.batch.switch.store_locations import Places, sync_names
 from migrate.errors import RefusedError
 from migrate.model.journal import Exchange
 from migrate.model.store_partition import ChangelogOffsets, StorePartition
-from migrate.stores.exchange import ExchangeUnsupportedError, can_exchange, exchange
+from migrate.stores.files import ExchangeUnsupportedError, can_exchange, exchange
 from migrate.stores.rocksdb.layout import rocksdb_identities
 from tests.batch.switch.support import content
 from tests.support import make_store, open_store

@@ -14,7 +14,7 @@ from migrate.batch.ledger.standing import read_standing
 from migrate.batch.switch.locked_migration import Migration
 from migrate.batch.switch.store_locations import Places
 from migrate.model.events import Event
-from migrate.stores.exchange import ExchangeUnsupportedError
+from migrate.stores.files import ExchangeUnsupportedError
 from tests.batch.switch.support import (
     FIRST,
     FOREIGN_LINE,

@@ -22,7 +22,7 @@ from migrate.errors import (
 from migrate.queries.open.partition import StoreDefinition
 from migrate.queries.queryable_stores import QueryableStores
 from migrate.queries.views.view_types import QueryableStoreTypes
-from migrate.stores.exchange import exchange
+from migrate.stores.files import exchange
 from migrate.stores.rocksdb import database
 from tests.queries.support import ORDERS, Bare, Readers, application, read, scanned, signed
 from tests.support import (
