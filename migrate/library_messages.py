@@ -75,3 +75,8 @@ def has_errno(reason: str, number: int) -> bool:
 def is_unknown_property(reason: str) -> bool:
     """librdkafka 2.x: whether it has no such property."""
     return "such configuration property" in reason
+
+
+def do_not_fit_together(reason: str) -> bool:
+    """librdkafka 2.x: whether the properties make no client, though each may be right where others are set."""
+    return reason.startswith("Failed to create")

@@ -104,6 +104,7 @@ PROVOKED: dict[str, tuple[Callable[[Path], object], set[str]]] = {
     "family": (lambda folder: _unpacked(folder, "name-not-utf8"), {"has_family_not_utf8"}),
     "RocksDB, a file": (lambda folder: _open(_below_a_file(folder)), {"ENOTDIR"}),
     "delta-rs, a file": (lambda folder: DeltaTable(_below_a_file(folder)), {"ENOTDIR"}),
+    "properties": (lambda _: AdminClient({"security.protocol": "ssl", "ssl.key.pem": "-"}), {"do_not_fit_together"}),
     "property": (lambda _: AdminClient({"colour": "red", "log_level": 0}), {"is_unknown_property"}),
 }
 MEANINGS: dict[str, Callable[[str], object]] = {
@@ -111,6 +112,7 @@ MEANINGS: dict[str, Callable[[str], object]] = {
     "is_storage_error": lambda reason: messages.is_storage_error(Exception(reason)),
     "other_comparator": messages.other_comparator,
     "missing_file": messages.missing_file,
+    "do_not_fit_together": messages.do_not_fit_together,
     "ENOENT": lambda reason: messages.has_errno(reason, errno.ENOENT),
     "ENOTDIR": lambda reason: messages.has_errno(reason, errno.ENOTDIR),
 }

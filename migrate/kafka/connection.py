@@ -17,21 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from migrate.errors import MigrationError, SpecError, explain_system_error
-from migrate.library_messages import is_unknown_property
+from migrate.library_messages import do_not_fit_together, is_unknown_property
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
-
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
-
-
 _SECRET = re.compile(r"password|secret|token|pem$|username|oauthbearer", re.IGNORECASE)
-
-
 _BROKERS = ("bootstrap.servers", "metadata.broker.list")
-
-
 _OURS = frozenset(
     (
         "acks",
@@ -51,15 +44,9 @@ _OURS = frozenset(
     )
 )
 """Properties on which it depends that what is written and read is right."""
-
-
 _SILENT = logging.Logger("stateferry.kafka")
-
-
 _SILENT.disabled = True
 """Else clients write to standard error; what goes wrong is raised."""
-
-
 _NAMES = "the names are librdkafka's, not those of Java's clients: see its CONFIGURATION.md"
 
 
@@ -166,47 +153,23 @@ def _try(connection: Connection, places: Mapping[str, str]) -> None:
         except KafkaException as error:
             if is_unknown_property(text := error.args[0].str()):
                 raise SpecError(f"{place}: librdkafka has no property {name}", hint=_NAMES) from None
-            if not text.startswith("Failed to create"):  # alone it may lack another one
+            if not do_not_fit_together(text):  # alone it may lack another one
                 raise SpecError(f"{place}: {name} cannot have this value", hint=_NAMES) from None
     raise SpecError(f"librdkafka refuses the properties of [changelog] config: {reason}", hint=_NAMES)
 
 
 REACH = "check [changelog] bootstrap, that the broker runs, and the security properties in [changelog] config"
-
-
 LOGIN = "check the security.protocol, the user, the password and the certificates in [changelog] config"
-
-
 RIGHTS = "let the user of [changelog] config do that; docs/changelogs.md lists the rights that each way needs"
-
-
 NAME = "check the name of the topic, and [changelog] application_id"
-
-
 TAKEN = "see whose it is; remove it if nobody needs it, or choose another [target] store"
-
-
 FENCED = "another attempt took over: let it end, then run the same command again, which writes what is missing"
-
-
 SIZE = "raise max.message.bytes of the topic (kafka-configs.sh --alter), then run the same command again"
-
-
 MEMBERS = "stop every instance of the application; a killed one stays a member until its session.timeout.ms ends"
-
-
 REPLICAS = "bring back the brokers that hold the topic's replicas, then run the same command again"
-
-
 OPEN = "wait until the application's open transaction ends, or end it with --fence"
-
-
 GONE = "the broker removed them (retention.ms, retention.bytes), or the topic was made anew"
-
-
 AGAIN = "see the broker's log; then run the same command again"
-
-
 _HINTS = {
     REACH: "_TRANSPORT _ALL_BROKERS_DOWN _RESOLVE _TIMED_OUT _TIMED_OUT_QUEUE _MSG_TIMED_OUT REQUEST_TIMED_OUT",
     LOGIN: "_AUTHENTICATION _SSL SASL_AUTHENTICATION_FAILED UNSUPPORTED_SASL_MECHANISM",
@@ -221,11 +184,7 @@ _HINTS = {
     OPEN: "UNSTABLE_OFFSET_COMMIT CONCURRENT_TRANSACTIONS",
     GONE: "OFFSET_OUT_OF_RANGE _AUTO_OFFSET_RESET",
 }
-
-
 _HINT_OF = {name: hint for hint, names in _HINTS.items() for name in names.split()}
-
-
 _CAUSES = ("_AUTHENTICATION", "_SSL", "_RESOLVE", "_TRANSPORT")
 """What a client reports beside a request that only times out, the most telling first."""
 

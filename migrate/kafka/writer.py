@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import repeat
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from migrate.errors import ChangelogFailedError
@@ -64,9 +63,7 @@ class Writer:
             self._producer, self._limit = take_over(patient, self._failures, self.transactional_id, self.patience, ours)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._is_open:
             with suppress(ChangelogFailedError), self._failures.explained(self._doing()):
                 self._producer.abort_transaction(self.patience)  # if it fails, the next writer of the id does it

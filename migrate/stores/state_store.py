@@ -321,11 +321,7 @@ def after_prefix(prefix: bytes) -> bytes | None:
 
 
 Record = tuple[bytes, bytes]
-
-
 _FIRST_PULL = 16
-
-
 _LAST_PULL = 256
 """A short scan should not read hundreds of records; a long one should not need many pulls."""
 

@@ -49,8 +49,8 @@ TOPICS: tuple[Mutant, ...] = (
         name="unknown-group-taken-for-empty",
         claim="I6",
         definition="Cluster.group",
-        old=" and self._is_listed(name)",
-        new=" and not name",
+        old='self._listed("list the groups")',
+        new="()",
         tests=("test_a_group_of_a_protocol_that_cannot_be_asked_for_is_not_taken_for_an_empty_one",),
     ),
     Mutant(

@@ -26,12 +26,8 @@ from migrate.stores.rocksdb.writing import create_database
 _MOST_IDLE = 4
 """The old and the new store of two tasks. Each takes about 1 KiB for each of its tables, and has up to 64 files open:
 at 4 000 tables 3 MiB, at 16 000 17 MiB."""
-
-
 _IDLE_SECONDS = 5.0
 """Longer than a worker waits for its next task; removed files take up space for so long."""
-
-
 _Opened = tuple[Database, ExitStack]
 
 
@@ -154,11 +150,7 @@ def open_tables(files: Sequence[Path], folder: Path) -> Iterator[Database]:
 
 
 _DESCRIPTORS = Path("/proc/self/fd")
-
-
 _ATTEMPTS = 5
-
-
 _SPARE_FILES = 64
 """Descriptors that opening takes for a while, besides those of tables."""
 

@@ -19,8 +19,6 @@ _NONE = ("", "nullptr")
 _PLAIN_TABLE = "BlockBasedTable"
 NEWEST_FORMAT_VERSION = 6
 """The newest table format that the RocksDB in rocksdict (9.8) reads; 7 is the default since RocksDB 10.11."""
-
-
 _OLDEST_READER = (6, 6)
 """The oldest RocksDB that reads the table format and the manifest of new stores."""
 
