@@ -228,15 +228,12 @@ _KNOWN: tuple[tuple[int, type[MigrationError], str], ...] = (
 _EXTRA_OF = {
     "confluent_kafka": "kafka",
     "deltalake": "batch",
-    "httptools": "serve",
-    "httpx": "serve",
     "jinja2": "batch",
     "pyarrow": "batch",
     "py4j": "spark",
     "pyspark": "spark",
     "starlette": "serve",
     "uvicorn": "serve",
-    "uvloop": "serve",
 }
 """The extra that installs a package."""
 

@@ -44,18 +44,15 @@ ROWS = {
     ),
 }
 # Modules that a table names, one line each: a registry's entries.
-ENTRIES = ("formats.", "migrate.systems.", "jobs.", "migrate.queries.retries")
+ENTRIES = ("formats.", "migrate.systems.", "jobs.")
 HOMONYMS = {
     *(
         "Application",
         "AtBroker",
-        "Connection",
-        "Context",
-        "Cursors",
         "Entries",
         "MergedScan",
     ),
-    *("Part", "Places", "Records", "Row", "Scan", "Segment", "Piece"),
+    *("Part", "Places", "Records", "Row", "Segment", "Piece"),
     *("_Comparison", "_Entry", "_Lines", "_Position", "_Source"),
 }
 """Names to be parted."""
@@ -225,4 +222,4 @@ def test_no_two_classes_have_one_name() -> None:
 
 def test_no_two_modules_have_one_name() -> None:
     names = [path.stem for module, path in MODULES.items() if _is_in(module, "migrate") and not _is_a_face(module)]
-    assert _twice(names) == {"connection"}
+    assert _twice(names) == set()

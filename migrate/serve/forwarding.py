@@ -1,44 +1,42 @@
-"""Requests to the host that has what is asked for: once, since that host never forwards them again."""
+"""Requests to the host that has what is asked for: once, since that host never forwards them again.
+
+An answer is passed on only if it is one that a service of ours gives: of its type, its shape and its size.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Sequence
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import httpx
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from starlette.requests import Request
+from starlette.responses import Response
 
 from migrate.queries.key_routing import HostInfo
-from migrate.serve.admission import Memory
-from migrate.serve.http_messages import JSON, NDJSON, PROBLEM_JSON, Answer, Limits, Metrics, Problem, Request
+from migrate.serve.http_messages import JSON, NDJSON, PROBLEM_JSON, Limits, Memory, Metrics, Problem
 
-FORWARDED = b"x-stateferry-forwarded"
+FORWARDED = "x-stateferry-forwarded"
 """Names the host that forwards a request."""
-PARTITIONS = b"x-stateferry-partitions"
+PARTITIONS = "x-stateferry-partitions"
 """The partitions that it expects of the other one in a list, and those that the other one's list is made of."""
-_KEPT = (b"etag", b"cache-control", b"retry-after", b"x-stateferry-as-of")
+_KEPT = ("etag", "cache-control", "retry-after", "x-stateferry-as-of")
+_STRICT = ConfigDict(strict=True)
+RECORD = create_model("Record", __config__=_STRICT, key=Any, value=Any)
+TIMES = create_model("Times", __config__=_STRICT, key=Any, records=list[RECORD], complete=bool)  # type: ignore[valid-type]
+PAGE = create_model("Page", __config__=_STRICT, records=list[RECORD], cursor=str | None)  # type: ignore[valid-type]
+_PROBLEM = create_model("Problem", __config__=_STRICT, status=int, title=str)
+_ERROR = create_model("Error", __config__=_STRICT, error=_PROBLEM)
+_END = create_model("End", __config__=_STRICT, end=Literal[True], records=int)
+"""What the document of an answer has to be."""
 _NOT_ANSWERED = (421, 503)
 """Of a host that another one may stand in for."""
 _NO_ANSWER = (httpx.HTTPError, httpx.InvalidURL, TimeoutError)
 _OTHER = "another program's answer"
 _LATER = "retry with backoff, or read a standby: stale=true"
 _OTHER_PROGRAM = "see whether a service of this version listens at that address; the list of hosts names it"
-
-
-class Shape(NamedTuple):
-    """What the document of an answer has to be, so that another program's is never passed on."""
-
-    fields: dict[str, type | tuple[type, ...]]
-    records: tuple[str, ...] = ()
-    """What each of its `records` has to have."""
-
-
-RECORD = Shape({"key": object, "value": object})
-TIMES = Shape({"key": object, "records": list, "complete": bool}, ("key", "value"))
-PAGE = Shape({"records": list, "cursor": (str, type(None))}, ("key", "value"))
-_PROBLEM = Shape({"status": int, "title": str})
-_END = Shape({"end": bool, "records": int})
 
 
 class _ForeignAnswer(Exception):
@@ -62,7 +60,8 @@ class Forwarder:
         self, me: HostInfo | None, token: str | None, limits: Limits, metrics: Metrics, memory: Memory
     ) -> None:
         self._metrics = metrics
-        self._headers = {FORWARDED.decode(): str(me)} | ({"authorization": f"Bearer {token}"} if token else {})
+        self._headers = {FORWARDED: str(me), "accept-encoding": "identity"}
+        self._headers |= {"authorization": f"Bearer {token}"} if token else {}
         self._limits = limits
         self._memory = memory
         self._clients: dict[HostInfo, httpx.AsyncClient] = {}
@@ -73,13 +72,13 @@ class Forwarder:
             await client.aclose()
 
     async def ask(
-        self, hosts: Sequence[HostInfo], request: Request, shape: Shape, partitions: str | None = None
-    ) -> Answer:
+        self, hosts: Sequence[HostInfo], request: Request, shape: type[BaseModel], partitions: str | None = None
+    ) -> Response:
         """The answer of the first host that gives one, each but the last soon; to a list, from just these partitions.
 
         Raises Problem where none does.
         """
-        condition = request.header(b"if-none-match") or ""
+        condition = request.headers.get("if-none-match", "")
         is_tag = condition != "" and condition.isascii()  # as every tag of ours is
         headers = ({"if-none-match": condition} if is_tag else {}) | _expecting(partitions)
         silent, hint = [], _LATER
@@ -90,9 +89,8 @@ class Forwarder:
                 async with asyncio.timeout(self._limits.answer_seconds / 2):
                     found = await self._whole(host, request, headers, shape, self._timeout(seconds))
             except (*_NO_ANSWER, _ForeignAnswer) as error:
-                is_foreign = isinstance(error, _ForeignAnswer)
-                hint = _OTHER_PROGRAM if is_foreign else hint
-                silent.append(f"{host} ({error if is_foreign else type(error).__name__})")
+                hint = _OTHER_PROGRAM if isinstance(error, _ForeignAnswer) else hint
+                silent.append(f"{host} ({_reason(error)})")
                 self._metrics.forwarded.labels("no answer").inc()
                 continue
             self._metrics.forwarded.labels("answered").inc()
@@ -100,9 +98,10 @@ class Forwarder:
                 raise _refused(host, found.document)
             if is_last or found.status not in _NOT_ANSWERED:
                 _check_made_of(partitions, host, found.status, found.headers)
-                return _passed_on(found)
+                kind = JSON if found.status < 400 else PROBLEM_JSON
+                return Response(found.body, found.status, kept(found.headers), kind)
             silent.append(f"{host} ({found.status})")
-        raise _silent(", ".join(silent), hint)
+        raise Problem(503, f"no answer from {', '.join(silent)}", hint=hint)
 
     async def lines(self, host: HostInfo, request: Request, partitions: str) -> AsyncGenerator[tuple[bytes, int], None]:
         """The records of a host's scan of these partitions: (whole lines, 0) each time, and at last (b"", how many).
@@ -124,22 +123,20 @@ class Forwarder:
                         count += _count(lines)
                         yield lines, 0
             yield b"", _end(host, bytes(held), count)
-        except _NO_ANSWER as error:
+        except (*_NO_ANSWER, _ForeignAnswer) as error:
             self._metrics.forwarded.labels("no answer").inc()
-            raise _silent(f"{host} ({type(error).__name__})", _LATER) from error
-        except _ForeignAnswer as error:
-            self._metrics.forwarded.labels("no answer").inc()
-            raise _silent(f"{host} ({error})", _OTHER_PROGRAM) from error
+            hint = _OTHER_PROGRAM if isinstance(error, _ForeignAnswer) else _LATER
+            raise Problem(503, f"no answer from {host} ({_reason(error)})", hint=hint) from error
         self._metrics.forwarded.labels("answered").inc()
 
     async def _whole(
-        self, host: HostInfo, request: Request, headers: dict[str, str], shape: Shape, timeout: httpx.Timeout
+        self, host: HostInfo, request: Request, headers: dict[str, str], shape: type[BaseModel], timeout: httpx.Timeout
     ) -> _Found:
         """The answer of a host. Raises httpx.HTTPError, _ForeignAnswer, and Problem where there is no memory for it."""
         async with self._client(host).stream("GET", _url(host, request), headers=headers, timeout=timeout) as response:
             return await self._read(response, shape)
 
-    async def _read(self, response: httpx.Response, shape: Shape) -> _Found:
+    async def _read(self, response: httpx.Response, shape: type[BaseModel]) -> _Found:
         """A whole answer, whose document is of this shape, or a problem; a large one is read in a thread."""
         status, headers, body = response.status_code, response.headers, bytearray()
         async for _ in self._pieces(response, body):
@@ -173,8 +170,7 @@ class Forwarder:
         found = self._clients.get(host)
         if found is None:
             timeout = self._timeout(self._limits.forward_seconds)
-            headers = self._headers | {"accept-encoding": "identity"}
-            found = httpx.AsyncClient(headers=headers, timeout=timeout, trust_env=False)
+            found = httpx.AsyncClient(headers=self._headers, timeout=timeout, trust_env=False)
             self._clients[host] = found
         return found
 
@@ -182,41 +178,40 @@ class Forwarder:
         return httpx.Timeout(seconds, connect=self._limits.connect_seconds, pool=self._limits.connect_seconds)
 
 
+def kept(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers of an answer that are passed on."""
+    return {name: headers[name] for name in _KEPT if name in headers}
+
+
 def _expecting(partitions: str | None) -> dict[str, str]:
-    return {} if partitions is None else {PARTITIONS.decode(): partitions}
+    return {} if partitions is None else {PARTITIONS: partitions}
 
 
 def _check_made_of(partitions: str | None, host: HostInfo, status: int, headers: httpx.Headers) -> None:
-    if partitions is not None and status == 200 and headers.get(PARTITIONS.decode()) != partitions:
+    if partitions is not None and status == 200 and headers.get(PARTITIONS) != partitions:
         what = f"{host} does not confirm that its list is made of the partitions {partitions}"
         raise Problem(421, what, hint="run one version of Stateferry on all hosts")
 
 
-def _check_kind(headers: httpx.Headers, kind: bytes) -> None:
+def _check_kind(headers: httpx.Headers, kind: str) -> None:
     found = headers.get("content-type", "no type")
-    if found != kind.decode():
+    if found != kind:
         raise _ForeignAnswer(f"{_OTHER}: it is of {found[:80]!r}")
 
 
-def _document(text: bytes, shape: Shape) -> dict[str, Any]:
+def _document(text: bytes, *shapes: type[BaseModel]) -> dict[str, Any]:
+    """The document of one of these shapes, with all that it has."""
     try:
-        found = json.loads(text, parse_constant=_no_number)
+        found: dict[str, Any] = json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise _ForeignAnswer(f"{_OTHER}: it is no JSON") from error
-    each_has = dict.fromkeys(shape.records, object)
-    records = found.get("records", []) if each_has and isinstance(found, dict) else []
-    has_records = isinstance(records, list) and all(_has(each, each_has) for each in records)
-    if not (_has(found, shape.fields) and has_records):
-        raise _ForeignAnswer(f"{_OTHER}: its JSON is of another shape")
-    assert isinstance(found, dict)
-    return found
-
-
-def _has(found: object, fields: dict[str, Any]) -> bool:
-    """Whether a document has these fields."""
-    if not isinstance(found, dict):
-        return False
-    return all(name in found and isinstance(found[name], kind) for name, kind in fields.items())
+    for shape in shapes:
+        try:
+            shape.model_validate(found)
+        except ValidationError:
+            continue
+        return found
+    raise _ForeignAnswer(f"{_OTHER}: its JSON is of another shape")
 
 
 def _no_number(text: str) -> NoReturn:
@@ -233,18 +228,12 @@ def _count(lines: bytes) -> int:
 
 def _end(host: HostInfo, line: bytes, count: int) -> int:
     """The number of records that the last line tells. Raises Problem where it is an error, or tells another number."""
-    problem = _document(line, Shape({})).get("error")
-    if isinstance(problem, dict) and _has(problem, _PROBLEM.fields):
-        raise _refused(host, problem)
-    last = _document(line, _END)
-    if last["end"] is not True or last["records"] != count:
+    last = _document(line, _ERROR, _END)
+    if "error" in last:
+        raise _refused(host, last["error"])
+    if last["records"] != count:
         raise _ForeignAnswer(f"its scan of {count} records ends as one of {last['records']}")
     return count
-
-
-def _passed_on(found: _Found) -> Answer:
-    kept = tuple((name, found.headers[name.decode()].encode()) for name in _KEPT if name.decode() in found.headers)
-    return Answer(found.body, found.status, JSON if found.status < 400 else PROBLEM_JSON, kept)
 
 
 def _url(host: HostInfo, request: Request) -> httpx.URL:
@@ -254,8 +243,8 @@ def _url(host: HostInfo, request: Request) -> httpx.URL:
     return httpx.URL(scheme="http", host=host.host, port=host.port, raw_path=path + (b"?" + query if query else b""))
 
 
-def _silent(which: str, hint: str) -> Problem:
-    return Problem(503, f"no answer from {which}", hint=hint)
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, _ForeignAnswer) else type(error).__name__
 
 
 def _refused(host: HostInfo, said: dict[str, Any]) -> Problem:

@@ -1,4 +1,8 @@
-"""What is asked by one key: its record, its windows, its sessions, and where it is."""
+"""What is asked by one key, its record, its windows, its sessions, where it is and both sides of it; and what is here.
+
+`/compare` shows a key in the old store and in the new one of a migration, as JSON and as a page for people. It is
+answered from this host's directories alone: other hosts have pages of their own.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
 from formats.errors import EntryError
 from formats.serde import BYTES
 from migrate.errors import SpecError
@@ -18,155 +25,161 @@ from migrate.queries.key_routing import HostInfo
 from migrate.queries.open.partition import StoreDefinition
 from migrate.queries.side_by_side import SideBySideStores, stated_window
 from migrate.queries.views.windowed_views import MAX_TIME
-from migrate.serve import record_json as records
 from migrate.serve.forwarding import RECORD, TIMES
-from migrate.serve.http_messages import Answer, Header, Problem, Request, flag, problem_of, refusal, whole_number
-from migrate.serve.serve_context import Context
-from migrate.serve.served_stores import Handle, Resolved
+from migrate.serve.http_messages import (
+    JSON,
+    RETRY_AFTER,
+    Problem,
+    flag,
+    json_answer,
+    parameters,
+    problem_of,
+    whole_number,
+)
+from migrate.serve.record_json import ReadTimes, record_of, sessions_of, windows_of
+from migrate.serve.serve_context import ServeContext
+from migrate.serve.served_stores import Handle, ResolvedStore
 from migrate.show.page.get_page import GetForm, get_page
 
 _HOW = ("stale", "encoding")
-
-
 _AS_TEXT = "if it is text, ask with ?encoding=text"
+_ROWS = 25
+"""Records of a page that begins at a key."""
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+_NOT_STORED = {"cache-control": "no-store"}
+_HINTS = {
+    "bytes": "text, or 0x and hex digits",
+    **dict.fromkeys(("json", "avro", "list"), "JSON"),
+    "boolean": "true or false",
+    "string": "text",
+    "uuid": "a UUID",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """A key, and what is asked of it."""
 
+    context: ServeContext
     handle: Handle
     text: str
     given: dict[str, str]
     definition: StoreDefinition
     """By which the key was read."""
     _key: Any
+    is_stale: bool
     partition: int | None = None
     """None: not known, so that each partition here is asked."""
     elsewhere: tuple[HostInfo, ...] = ()
     """The hosts that have it; none: this one."""
-    is_stale: bool = False
     is_standby: bool = False
     """Whether this host has a standby of the partition, and no more."""
 
-    def key(self, resolved: Resolved) -> Any:  # noqa: ANN401 - its serde's type
+    def key(self, resolved: ResolvedStore) -> Any:  # noqa: ANN401 - its serde's type
         """The key as the store reads it now, which may have another serde since a cut-over."""
-        return (
-            self._key
-            if resolved.definition is self.definition
-            else read_key(resolved.definition, self.text, self.given)
-        )
+        if resolved.definition is self.definition:
+            return self._key
+        return read_key(resolved.definition, self.text, self.given)
 
-    def none(self, resolved: Resolved) -> Problem:
+    def tags(self, resolved: ResolvedStore) -> tuple[str, dict[str, str]]:
+        """(the entity tag, how old the answer may be). Raises StoreNotReadyError for a store in use, unless allowed."""
+        etag, written_at = self.handle.etag(resolved, self.partition)
+        known = resolved.written_ms(self.partition) if self.is_standby else written_at
+        return etag, self.context.as_of(resolved, known, is_stale=self.is_stale)
+
+    def none(self, resolved: ResolvedStore) -> Problem:
         """That there is no record of the key."""
         serde, encoding = resolved.definition.key, self.given.get("encoding")
         what = f"the store {resolved.name!r} has no record of this key, which was read as {how_read(serde, encoding)}"
         return Problem(404, what, hint=_AS_TEXT if serde.name == "bytes" and encoding is None else "")
 
 
-@dataclass(frozen=True, slots=True)
-class Keys:
-    """The endpoints whose path ends in a key."""
+def _asked(context: ServeContext, request: Request, *known: str) -> _Asked:
+    handle = context.handle(request.path_params["store"])
+    given, text = parameters(request, (*known, *_HOW)), request.path_params["key"]
+    definition = handle.definition
+    key, is_stale = read_key(definition, text, given), flag(given, "stale")
+    found = context.metadata(handle.name, key, definition)
+    if found is None:
+        return _Asked(context, handle, text, given, definition, key, is_stale)
+    elsewhere = context.elsewhere(found, request, is_stale=is_stale)
+    is_standby = not elsewhere and context.me in found.standbys
+    return _Asked(context, handle, text, given, definition, key, is_stale, found.partition, elsewhere, is_standby)
 
-    context: Context
 
-    async def record(self, request: Request) -> Answer:
-        """`/stores/{store}/keys/{key}`."""
-        asked = self._asked(request, "as_of")
-        if asked.elsewhere:
-            return await self.context.forwarder.ask(asked.elsewhere, request, RECORD)
-        as_of = whole_number(asked.given, "as_of", -1, largest=MAX_TIME)
-        condition = request.header(b"if-none-match")
+async def record(context: ServeContext, request: Request) -> Response:
+    """`/stores/{store}/keys/{key}`."""
+    asked = _asked(context, request, "as_of")
+    if asked.elsewhere:
+        return await context.forwarder.ask(asked.elsewhere, request, RECORD)
+    as_of = whole_number(asked.given, "as_of", -1, largest=MAX_TIME)
+    condition = request.headers.get("if-none-match")
 
-        def read(resolved: Resolved) -> Answer:
-            view = resolved.view(asked.partition)
-            etag, written_at = asked.handle.etag(resolved, asked.partition)
-            age = self._as_of(asked, resolved, written_at)
-            if condition is not None and _names(condition, etag):
-                return Answer(b"", 304, headers=((b"etag", etag), *age))
-            found = records.record_of(resolved.format, view, asked.key(resolved), None if as_of < 0 else as_of)
-            if found is None:
-                raise asked.none(resolved)
-            return Answer(json_bytes(found), headers=((b"etag", etag), (b"cache-control", b"no-cache"), *age))
-
-        return await asked.handle.ask(read, is_quick=True)
-
-    async def windows(self, request: Request) -> Answer:
-        """`/stores/{store}/windows/{key}`."""
-        return await self._several(request, records.windows_of)
-
-    async def sessions(self, request: Request) -> Answer:
-        """`/stores/{store}/sessions/{key}`."""
-        return await self._several(request, records.sessions_of)
-
-    async def _several(self, request: Request, read: records.ReadTimes) -> Answer:
-        asked = self._asked(request, "from", "to", "limit")
-        if asked.elsewhere:
-            return await self.context.forwarder.ask(asked.elsewhere, request, TIMES)
-        start = whole_number(asked.given, "from", 0, largest=MAX_TIME)
-        end = whole_number(asked.given, "to", MAX_TIME, largest=MAX_TIME)
-        rows = self.context.limits.rows
-        limit = whole_number(asked.given, "limit", rows, smallest=1, largest=rows)
-
-        def answer(resolved: Resolved) -> Answer:
-            view = resolved.view(asked.partition)
-            _, written_at = asked.handle.etag(resolved, asked.partition)
-            as_of = self._as_of(asked, resolved, written_at)
-            key = asked.key(resolved)
-            found: list[bytes] = []
-            left = self.context.limits.answer_bytes
-            with closing(read(resolved.definition, view, key, start, end)) as every:
-                for record in every:
-                    if len(found) >= limit or left <= 0:
-                        break
-                    found.append(json_bytes(record))
-                    left -= len(found[-1])
-                else:
-                    return _times(key, found, as_of, is_complete=True)
-            return _times(key, found, as_of, is_complete=False)
-
-        with self.context.scanning():
-            return await asked.handle.ask(answer)
-
-    async def metadata(self, request: Request) -> Answer:
-        """`/metadata/{store}/{key}`."""
-        handle = self.context.handle(request.part(2))
-        key = read_key(handle.definition, request.part(3, last=3), request.parameters(("encoding",)))
-        found = self.context.metadata(handle.name, key, handle.definition)
+    def read(resolved: ResolvedStore) -> Response:
+        view = resolved.view(asked.partition)
+        etag, age = asked.tags(resolved)
+        if condition is not None and _names(condition, etag):
+            return Response(status_code=304, headers={"etag": etag, **age}, media_type=JSON)
+        found = record_of(resolved.format, view, asked.key(resolved), None if as_of < 0 else as_of)
         if found is None:
-            raise Problem(
-                421, "the partitions of keys are not known here", hint="start the service with --partitions N"
-            )
-        body = {
-            "store": handle.name,
-            "key": as_json(key),
-            "partition": found.partition,
-            "active": None if found.active is None else str(found.active),
-            "standbys": [str(host) for host in found.standbys],
-        }
-        return Answer(json_bytes(body))
+            raise asked.none(resolved)
+        return json_answer(found, {"etag": etag, "cache-control": "no-cache", **age})
 
-    def _asked(self, request: Request, *parameters: str) -> _Asked:
-        handle = self.context.handle(request.part(2))
-        given = request.parameters((*parameters, *_HOW))
-        definition, text = handle.definition, request.part(4)
-        key, is_stale = read_key(definition, text, given), flag(given, "stale")
-        found = self.context.metadata(handle.name, key, definition)
-        if found is None:
-            return _Asked(handle, text, given, definition, key, is_stale=is_stale)
-        elsewhere = self.context.elsewhere(found, request, is_stale=is_stale)
-        is_standby = not elsewhere and self.context.me in found.standbys
-        return _Asked(handle, text, given, definition, key, found.partition, elsewhere, is_stale, is_standby)
-
-    def _as_of(self, asked: _Asked, resolved: Resolved, written_at: int | None) -> tuple[Header, ...]:
-        """How old the answer may be. Raises StoreNotReadyError for a store in use, unless that may be."""
-        found = resolved.written_ms(asked.partition) if asked.is_standby else written_at
-        return self.context.as_of(resolved, found, is_stale=asked.is_stale)
+    return await asked.handle.ask(read, is_quick=True)
 
 
-def _times(key: object, records: list[bytes], headers: tuple[Header, ...], *, is_complete: bool) -> Answer:
-    head = b'{"key":' + json_bytes(as_json(key)) + b',"records":['
-    return Answer(head + b",".join(records) + b'],"complete":' + json_bytes(is_complete) + b"}", headers=headers)
+async def windows(context: ServeContext, request: Request) -> Response:
+    """`/stores/{store}/windows/{key}`."""
+    return await _several(context, request, windows_of)
+
+
+async def sessions(context: ServeContext, request: Request) -> Response:
+    """`/stores/{store}/sessions/{key}`."""
+    return await _several(context, request, sessions_of)
+
+
+async def _several(context: ServeContext, request: Request, read: ReadTimes) -> Response:
+    asked = _asked(context, request, "from", "to", "limit")
+    if asked.elsewhere:
+        return await context.forwarder.ask(asked.elsewhere, request, TIMES)
+    start = whole_number(asked.given, "from", 0, largest=MAX_TIME)
+    end = whole_number(asked.given, "to", MAX_TIME, largest=MAX_TIME)
+    rows = context.limits.rows
+    limit = whole_number(asked.given, "limit", rows, smallest=1, largest=rows)
+
+    def answer(resolved: ResolvedStore) -> Response:
+        view = resolved.view(asked.partition)
+        _, age = asked.tags(resolved)
+        key, found, left, is_complete = asked.key(resolved), list[bytes](), context.limits.answer_bytes, True
+        with closing(read(resolved.definition, view, key, start, end)) as every:
+            for each in every:
+                if len(found) >= limit or left <= 0:
+                    is_complete = False
+                    break
+                found.append(json_bytes(each))
+                left -= len(found[-1])
+        parts = json_bytes(as_json(key)), b",".join(found), json_bytes(is_complete)
+        return Response(b'{"key":%b,"records":[%b],"complete":%b}' % parts, headers=age, media_type=JSON)
+
+    with context.scanning():
+        return await asked.handle.ask(answer)
+
+
+async def metadata(context: ServeContext, request: Request) -> Response:
+    """`/metadata/{store}/{key}`."""
+    handle = context.handle(request.path_params["store"])
+    key = read_key(handle.definition, request.path_params["key"], parameters(request, ("encoding",)))
+    found = context.metadata(handle.name, key, handle.definition)
+    if found is None:
+        raise Problem(421, "the partitions of keys are not known here", hint="start the service with --partitions N")
+    body = {
+        "store": handle.name,
+        "key": as_json(key),
+        "partition": found.partition,
+        "active": None if found.active is None else str(found.active),
+        "standbys": [str(host) for host in found.standbys],
+    }
+    return json_answer(body)
 
 
 def read_key(definition: StoreDefinition, text: str, given: dict[str, str]) -> Any:  # noqa: ANN401 - its serde's type
@@ -189,23 +202,29 @@ def encoding_of(given: dict[str, str]) -> str | None:
     return encoding
 
 
-def _names(condition: str, etag: bytes) -> bool:
+def _names(condition: str, etag: str) -> bool:
     """Whether an `If-None-Match` names the tag."""
-    return any(each.strip().removeprefix("W/").encode() == etag for each in condition.split(","))
+    return any(each.strip().removeprefix("W/") == etag for each in condition.split(","))
 
 
-def about_stores(context: Context) -> list[dict[str, object]]:
-    """Each store, as the service was told of it: without opening any."""
+async def about_stores(context: ServeContext, request: Request) -> Response:
+    """`/stores`: each store, as the service was told of it, without opening any."""
+    parameters(request, ())
     found = []
     for name in context.stores.names:
         definition = context.handle(name).definition
         described: dict[str, object] = {"name": name, "format": definition.format, "kind": definition.stored.kind}
         found.append(described | {"key": definition.key.name, "value": definition.value.name})
-    return found
+    return json_answer({"stores": found})
 
 
-def about_store(resolved: Resolved) -> dict[str, object]:
-    """A store with its partitions on this host."""
+async def about_store(context: ServeContext, request: Request) -> Response:
+    """`/stores/{store}`: a store with its partitions on this host."""
+    parameters(request, ())
+    return json_answer(await context.handle(request.path_params["store"]).ask(_described))
+
+
+def _described(resolved: ResolvedStore) -> dict[str, object]:
     definition, format_ = resolved.definition, resolved.definition.stored
     partitions = []
     for partition in resolved.partitions:
@@ -231,82 +250,56 @@ def about_store(resolved: Resolved) -> dict[str, object]:
     }
 
 
-_ROWS = 25
-"""Records of a page that begins at a key."""
+async def compared(context: ServeContext, request: Request) -> Response:
+    """`/compare/{store}/{key}`."""
+    sides = _sides(context)
+    store, key = request.path_params["store"], request.path_params["key"]
+    given = parameters(request, ("window", "encoding"))
+    encoding = encoding_of(given) or ("base64url" if sides.key_serde == BYTES else None)
+
+    def read() -> GetReport:
+        return sides.get(store, key, stated_window(given.get("window")), encoding=encoding)
+
+    return json_answer((await _compared(context, read)).model_dump(), _NOT_STORED)
 
 
-_POLICY = b"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+async def compare_page(context: ServeContext, request: Request) -> Response:
+    """`/compare`."""
+    sides = _sides(context)
+    given: dict[str, str] = {}
+    report, problem = None, None
+    try:
+        given = parameters(request, ("store", "key", "window", "from", "at"))
+        report = await _compared(context, lambda: _asked_for(sides, given))
+    except Exception as error:  # noqa: BLE001 - each has its sentence
+        problem = problem_of(error)
+    form = _form(sides, given, "" if report is None else report.next_place)
+    headers = {"content-security-policy": _POLICY, **_NOT_STORED}
+    if problem is None:
+        return HTMLResponse(get_page(form, report, ""), headers=headers)
+    headers |= {"retry-after": RETRY_AFTER} if problem.status == 503 else {}
+    return HTMLResponse(get_page(form, None, problem.sentence), problem.status, headers)
 
 
-_HEADERS = ((b"content-security-policy", _POLICY), (b"cache-control", b"no-store"))
+def _sides(context: ServeContext) -> SideBySideStores:
+    if context.sides is None:
+        what = "there is no migration to compare: the service was started with a directory"
+        raise Problem(404, what, hint="stateferry serve SPEC")
+    return context.sides
 
 
-_HINTS = {
-    "bytes": "text, or 0x and hex digits",
-    **dict.fromkeys(("json", "avro", "list"), "JSON"),
-    "boolean": "true or false",
-    "string": "text",
-    "uuid": "a UUID",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Compare:
-    """The endpoints of a service that was started with a spec."""
-
-    context: Context
-    sides: SideBySideStores | None
-    """None: it was started with a directory."""
-
-    async def record(self, request: Request) -> Answer:
-        """`/compare/{store}/{key}`."""
-        sides = self._required()
-        store, key = request.part(2), request.part(3, last=3)
-        given = request.parameters(("window", "encoding"))
-        encoding = encoding_of(given) or ("base64url" if sides.key_serde == BYTES else None)
-
-        def read() -> GetReport:
-            return sides.get(store, key, stated_window(given.get("window")), encoding=encoding)
-
-        report = await self._read(sides, read)
-        return Answer(json_bytes(report.model_dump()), headers=((b"cache-control", b"no-store"),))
-
-    async def page(self, request: Request) -> Answer:
-        """`/compare`."""
-        sides = self._required()
-        given: dict[str, str] = {}
-        report, problem = None, None
+async def _compared(context: ServeContext, read: Callable[[], GetReport]) -> GetReport:
+    def answer() -> GetReport:
         try:
-            given = request.parameters(("store", "key", "window", "from", "at"))
-            report = await self._read(sides, lambda: _asked(sides, given))
-        except Exception as error:  # noqa: BLE001 - each has its sentence
-            problem = problem_of(error)
-        form = _form(sides, given, "" if report is None else report.next_place)
-        text = get_page(form, report, "" if problem is None else problem.sentence)
-        plain = Answer(b"") if problem is None else refusal(problem)
-        headers = (*_HEADERS, *(each for each in plain.headers if each[0] != b"cache-control"))
-        return Answer(text.encode(), plain.status, b"text/html; charset=utf-8", headers)
+            return read()
+        except SpecError as error:
+            raise Problem(400, error.message, hint=error.hint, error="SpecError") from error
 
-    def _required(self) -> SideBySideStores:
-        if self.sides is None:
-            raise Problem(404, "there is no migration to compare: the service was started with a directory", hint=_SPEC)
-        return self.sides
-
-    async def _read(self, sides: SideBySideStores, read: Callable[[], GetReport]) -> GetReport:
-        def answer() -> GetReport:
-            try:
-                return read()
-            except SpecError as error:
-                raise Problem(400, error.message, hint=error.hint, error="SpecError") from error
-
-        with self.context.scanning():
-            return await asyncio.get_running_loop().run_in_executor(self.context.pool, answer)
+    with context.scanning():
+        return await asyncio.get_running_loop().run_in_executor(context.pool, answer)
 
 
-_SPEC = "stateferry serve SPEC"
-
-
-def _asked(sides: SideBySideStores, given: dict[str, str]) -> GetReport:
+def _asked_for(sides: SideBySideStores, given: dict[str, str]) -> GetReport:
     """What the form asks for. Raises the errors of SideBySideStores."""
     store, key = given.get("store", sides.names[0]), given.get("key", "")
     if "from" in given or "key" not in given:

@@ -1,4 +1,9 @@
-"""`/stores/{store}/range`: the records of a range of keys, page by page: partition after partition, host after host."""
+"""The records of a range of keys, page by page, and every record as a line of JSON.
+
+Both go through one partition after the other, and one host after the other. The last line of a whole scan is
+`{"end": true, "records": N}`. One that broke off has an `error` in its last line, or no such line: what came before it
+is not all there is.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +18,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 from urllib.parse import urlencode
 
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
 from formats import Format
 from formats.serde import BYTES
 from formats.serdes.json_text import load_json, with_texts
@@ -20,30 +29,17 @@ from migrate.queries.json_values import as_json, json_bytes
 from migrate.queries.key_routing import HostInfo
 from migrate.queries.open.partition import Opened
 from migrate.queries.views.composite import decoded
-from migrate.serve.forwarding import PAGE
-from migrate.serve.http_messages import (
-    NDJSON,
-    Answer,
-    Header,
-    Problem,
-    Receive,
-    Request,
-    Scope,
-    Send,
-    flag,
-    problem_of,
-    send_body,
-    whole_number,
-)
+from migrate.serve.forwarding import PAGE, kept
+from migrate.serve.http_messages import JSON, NDJSON, Problem, flag, parameters, problem_of, send_body, whole_number
 from migrate.serve.key_endpoints import encoding_of, read_key
 from migrate.serve.record_json import check_kind, every_record, records_in, type_of
-from migrate.serve.serve_context import Context, Placed
-from migrate.serve.served_stores import Resolved, SeenPartition
+from migrate.serve.serve_context import Placed, ServeContext
+from migrate.serve.served_stores import ResolvedStore, SeenPartition
 
 _ROWS = 100
-
-
 _NAMES = ("from", "to", "limit", "cursor", "reverse", "encoding", "stale")
+_RECORDS, _BYTES = 500, 256 << 10
+"""Of a scan, pulled at a time: short enough for the point queries in between."""
 
 
 class _Place(NamedTuple):
@@ -57,31 +53,31 @@ class _Place(NamedTuple):
     """The serialized key of the last record before it, in base64; another host's own cursor; None: the beginning."""
 
 
-async def page(context: Context, request: Request) -> Answer:
-    """One page: `records`, and the `cursor` of the next page, null at the end."""
-    store, given = request.part(2), request.parameters(_NAMES)
+async def page(context: ServeContext, request: Request) -> Response:
+    """`/stores/{store}/range`: `records`, and the `cursor` of the next page, null at the end."""
+    store, given = request.path_params["store"], parameters(request, _NAMES)
     encoding_of(given)
     handle = context.handle(store)
     asked = _Page(context, request, store, given, context.placed(store, request))
     with context.scanning():
         found = await handle.ask(asked.read)
-    return found if isinstance(found, Answer) else await asked.of_host(found, handle.generation)
+    return found if isinstance(found, Response) else await asked.of_host(found, handle.generation)
 
 
 def _with_bytes(opened: Opened) -> Opened:
-    """With keys as they are stored: a page goes on behind one, however it was spelled."""
+    """With keys as they are stored: a page continues after a key in its stored form."""
     return replace(opened, format=replace(opened.format, key_serde=BYTES))
 
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    context: Context
+    context: ServeContext
     request: Request
     store: str
     given: dict[str, str]
     placed: Placed
 
-    def read(self, resolved: Resolved) -> Answer | _Place:
+    def read(self, resolved: ResolvedStore) -> Response | _Place:
         """The page, or its place where another host has it."""
         place = self._place(resolved.generation)
         if place.host:
@@ -98,24 +94,26 @@ class _Page:
             last = _Place("", number, base64.b64encode(key).decode())
         return self._answer(records, self._next_host(""), resolved.generation, own.headers)
 
-    async def of_host(self, place: _Place, generation: int) -> Answer:
+    async def of_host(self, place: _Place, generation: int) -> Response:
         """The page that another host has, with a cursor of this one."""
         host = HostInfo.parse(place.host)
         given = {name: text for name, text in self.given.items() if name != "cursor"}
         query = urlencode(given if place.after is None else given | {"cursor": place.after}).encode()
-        request, partitions = self.request.with_query(query), self.placed.others[host]
-        found = await self.context.forwarder.ask([host], request, PAGE, partitions)
-        return found if found.status != 200 else await asyncio.to_thread(self._with_cursor, found, place, generation)
+        request = Request({**self.request.scope, "query_string": query})
+        found = await self.context.forwarder.ask([host], request, PAGE, self.placed.others[host])
+        return (
+            found if found.status_code != 200 else await asyncio.to_thread(self._with_cursor, found, place, generation)
+        )
 
-    def _with_cursor(self, found: Answer, place: _Place, generation: int) -> Answer:
-        answer = with_texts(load_json(found.body.decode()))
+    def _with_cursor(self, found: Response, place: _Place, generation: int) -> Response:
+        answer = with_texts(load_json(bytes(found.body).decode()))
         after = answer["cursor"]
         following = self._next_host(place.host) if after is None else _Place(place.host, 0, after)
         records = [json_bytes(record) for record in answer["records"]]
-        return self._answer(records, following, generation, found.headers)
+        return self._answer(records, following, generation, kept(found.headers))
 
     def _records(
-        self, resolved: Resolved, numbers: AbstractSet[int | None], place: _Place
+        self, resolved: ResolvedStore, numbers: AbstractSet[int | None], place: _Place
     ) -> Iterator[tuple[int, bytes, dict[str, object]]]:
         """(how many partitions lie before, serialized key, record) from a place on."""
         check_kind(resolved.format, "key-value")
@@ -132,7 +130,7 @@ class _Page:
                 if key != after:
                     yield number, key, record | {"key": as_json(decoded(known.key_serde, key, key))}
 
-    def _bound(self, resolved: Resolved, known: Format, name: str) -> bytes | None:
+    def _bound(self, resolved: ResolvedStore, known: Format, name: str) -> bytes | None:
         text = self.given.get(name)
         return None if text is None else known.key_serde.encode(read_key(resolved.definition, text, self.given))
 
@@ -156,16 +154,12 @@ class _Page:
         return None if following is None else _Place(following)
 
     def _answer(
-        self, records: list[bytes], following: _Place | None, generation: int, headers: tuple[Header, ...]
-    ) -> Answer:
+        self, records: list[bytes], following: _Place | None, generation: int, headers: dict[str, str]
+    ) -> Response:
         made_of = self._made_of(generation)
         cursor = None if following is None else self.context.cursors.seal(self._asked, made_of, following)
-        body = b'{"records":[' + b",".join(records) + b'],"cursor":' + json_bytes(cursor) + b"}"
-        return Answer(body, headers=headers)
-
-
-_RECORDS, _BYTES = 500, 256 << 10
-"""Pulled at a time: short enough for the point queries in between."""
+        parts = b",".join(records), json_bytes(cursor)
+        return Response(b'{"records":[%b],"cursor":%b}' % parts, headers=headers, media_type=JSON)
 
 
 class _Lines:
@@ -195,55 +189,55 @@ class _Lines:
             pass
 
 
+async def all_records(context: ServeContext, request: Request) -> Response | ScanStream:
+    """`/stores/{store}/all`: reads the first records, so that what is wrong from the start has a status of its own."""
+    store = request.path_params["store"]
+    is_stale = flag(parameters(request, ("stale",)), "stale")
+    handle = context.handle(store)
+    if request.method == "HEAD":
+        return Response(media_type=NDJSON)
+    placed = context.placed(store, request)
+
+    def begun(resolved: ResolvedStore) -> tuple[_Lines, bytes, dict[str, str]]:
+        own = context.own(resolved, placed, is_stale=is_stale)
+        lines = _Lines(every_record(resolved.format, own.views.values()))
+        return lines, lines.pull(), own.headers
+
+    with ExitStack() as slot:
+        slot.enter_context(context.scanning())
+        lines, first, headers = await handle.ask(begun)
+        return ScanStream(context, request, placed, slot.pop_all(), lines, first, headers)
+
+
 @dataclass
-class Scan:
+class ScanStream:
     """A streamed scan that has begun: an ASGI application of its own."""
 
-    context: Context
+    context: ServeContext
     request: Request
     placed: Placed
     slot: ExitStack
     lines: _Lines
     first: bytes
-    headers: tuple[Header, ...]
+    headers: dict[str, str]
     elsewhere: int = 0
     """Records that other hosts have sent."""
-
-    @classmethod
-    async def begin(cls, context: Context, request: Request) -> Scan | Answer:
-        """Read the first records, so that what is wrong from the start has a status of its own."""
-        store = request.part(2)
-        is_stale = flag(request.parameters(("stale",)), "stale")
-        handle = context.handle(store)
-        if request.scope["method"] == "HEAD":
-            return Answer(b"", kind=NDJSON)
-
-        placed = context.placed(store, request)
-
-        def begun(resolved: Resolved) -> tuple[_Lines, bytes, tuple[Header, ...]]:
-            own = context.own(resolved, placed, is_stale=is_stale)
-            lines = _Lines(every_record(resolved.format, own.views.values()))
-            return lines, lines.pull(), own.headers
-
-        with ExitStack() as slot:
-            slot.enter_context(context.scanning())
-            lines, first, as_of = await handle.ask(begun)
-            return cls(context, request, placed, slot.pop_all(), lines, first, as_of)
+    status_code = 200
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         """Send the lines, and at last whether they were all."""
         gone = asyncio.create_task(_disconnected(receive))
-        headers = [
-            (b"content-type", NDJSON),
-            (b"cache-control", b"no-store"),
-            (b"x-accel-buffering", b"no"),
-            *self.headers,
-        ]
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no", **self.headers}
+        start = Response(headers=headers, media_type=NDJSON)
+        del start.headers["content-length"]
+        limits = self.context.limits
         try:
             with self.slot:
-                await send({"type": "http.response.start", "status": 200, "headers": headers})
+                await send({"type": "http.response.start", "status": self.status_code, "headers": start.raw_headers})
                 last = await self._sent(send, gone)
-            await send_body(send, json_bytes(last) + b"\n")
+            with suppress(TimeoutError):  # of a client that reads nothing: then the connection is closed
+                async with asyncio.timeout(limits.answer_seconds):
+                    await send_body(send, json_bytes(last) + b"\n")
         finally:
             gone.cancel()
             self.context.metrics.streamed.inc(self.lines.count)

@@ -26,12 +26,8 @@ from migrate.queries.views.windowed_views import MAX_TIME
 from migrate.serve.http_messages import Problem
 
 Json = dict[str, object]
-
-
 ReadTimes = Callable[[StoreDefinition, Any, Any, int, int], Generator[Json, None, None]]
 """From definition, view, key and the bounds of time to records."""
-
-
 _ENDPOINTS = {
     "key-value": "keys, range, all",
     "versioned": "keys",

@@ -1,4 +1,14 @@
-"""What all endpoints share."""
+"""What all endpoints share: the stores of this host, the way to the others, and cursors.
+
+A cursor says where the next page begins. It is signed, so that none leads into another store or another range:
+
+| size | field                                                                                  |
+|------|----------------------------------------------------------------------------------------|
+| 16   | the first bytes of HMAC-SHA256 over the range that was asked for and what follows      |
+| rest | JSON: which store and which partitions it was made of, and where the page begins       |
+
+All of it in base64url without padding. The key of the HMAC is the process's own.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +24,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from starlette.requests import Request
+
 from migrate.errors import RefusedError, StoreNotReadyError
 from migrate.queries.key_routing import HostInfo, KeyQueryMetadata, Router
 from migrate.queries.open.partition import StoreDefinition
 from migrate.queries.queryable_stores import QueryableStores
-from migrate.serve.admission import LargeReads, Memory
+from migrate.queries.side_by_side import SideBySideStores
 from migrate.serve.forwarding import FORWARDED, PARTITIONS, Forwarder
-from migrate.serve.http_messages import Header, Limits, Metrics, Problem, Request
-from migrate.serve.served_stores import Handle, Resolved
+from migrate.serve.http_messages import Limits, Memory, Metrics, Problem
+from migrate.serve.served_stores import Handle, ResolvedStore
+
+_SIGNATURE = 16
+_AGAIN = "ask without a cursor, from the beginning"
+_NOT_KNOWN = "retry once the application's group is stable; or list the hosts: --hosts"
+_SAME_HOSTS = "give every host the same list of hosts; while they change, retry with backoff"
 
 
 class Placed(NamedTuple):
@@ -46,34 +63,80 @@ def listed(partitions: frozenset[int] | None) -> str:
     return "" if partitions is None else ",".join(map(str, sorted(partitions)))
 
 
-class Own(NamedTuple):
+class LocalPartitions(NamedTuple):
     """The partitions of this host that a scan reads."""
 
     views: dict[int | None, Any]
     """By the number of their partition."""
-    headers: tuple[Header, ...]
+    headers: dict[str, str]
     """How old the answer may be."""
 
 
-class Context:
+@dataclass(frozen=True, slots=True)
+class PageCursors:
+    """The cursors of one process."""
+
+    key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+
+    def seal(self, asked: str, made_of: str, place: object) -> str:
+        """The cursor of a place in what was asked for."""
+        payload = json.dumps([made_of, place], separators=(",", ":")).encode()
+        return base64.urlsafe_b64encode(self._sign(asked, payload) + payload).rstrip(b"=").decode()
+
+    def unseal(self, cursor: str, asked: str, made_of: str) -> Any:  # noqa: ANN401 - what `seal` was given
+        """The place of a cursor. Raises Problem, 409 where the store was replaced since, or is on other hosts."""
+        try:
+            found = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        except (binascii.Error, ValueError):
+            found = b""
+        payload = found[_SIGNATURE:]
+        if not hmac.compare_digest(found[:_SIGNATURE], self._sign(asked, payload)):
+            what = "the cursor does not belong to this query: it is damaged, or of another store, range or run"
+            raise Problem(400, f"{what} of the service", hint=_AGAIN)
+        was_made_of, place = json.loads(payload)
+        if was_made_of != made_of:
+            what = "the store was replaced since this cursor was made, or its partitions went to other hosts"
+            raise Problem(409, what, hint=_AGAIN)
+        return place
+
+    def _sign(self, asked: str, payload: bytes) -> bytes:
+        return hmac.digest(self.key, asked.encode() + b"\0" + payload, "sha256")[:_SIGNATURE]
+
+
+class ServeContext:
     """The stores of this host, the way to the others, and what the service grants."""
 
     def __init__(
-        self, stores: QueryableStores, router: Router | None, token: str | None, limits: Limits, *, stale: bool
+        self,
+        stores: QueryableStores,
+        *,
+        router: Router | None = None,
+        token: str | None = None,
+        limits: Limits | None = None,
+        sides: SideBySideStores | None = None,
+        stale: bool = True,
     ) -> None:
-        self.stores = stores
-        self.router = router
-        self.limits = limits
+        """Serve `stores`.
+
+        Args:
+            stores: what is asked.
+            router: knows the partitions of keys and the other hosts; None: every partition here is asked.
+            token: what this host shows to the others; None: nothing.
+            limits: None: the usual ones.
+            sides: the old stores and the new ones, where they are those of a migration.
+            stale: answer from stores that their application has open without being asked for what is on disk.
+        """
+        self.stores, self.router, self.sides = stores, router, sides
+        self.limits = limits or Limits()
         self._is_stale = stale
-        self.metrics = Metrics()
-        self.cursors = Cursors()
-        threads = 2 * limits.scans  # half of them for what scans must not hold up: stores that are opened or looked at
+        self.memory = Memory(self.limits.held_bytes)
+        self.metrics = Metrics(self.memory)
+        self.cursors = PageCursors()
+        threads = 2 * self.limits.scans  # half of them for what scans must not hold up: stores that are opened
         self.pool = ThreadPoolExecutor(threads, thread_name_prefix="stateferry-scan")
+        self._large = ThreadPoolExecutor(1, thread_name_prefix="stateferry-large")
         self.me = None if router is None else router.me
-        self.memory = Memory(limits.held_bytes)
-        self.large = LargeReads(limits, self.memory)
-        self.metrics.watch(lambda: self.memory.held)
-        self.forwarder = Forwarder(self.me, token, limits, self.metrics, self.memory)
+        self.forwarder = Forwarder(self.me, token, self.limits, self.metrics, self.memory)
         self._handles: dict[str, Handle] = {}
         self._scans = 0
 
@@ -82,8 +145,8 @@ class Context:
         found = self._handles.get(name)
         if found is None:
             definition = self.stores.definition(name)
-            moving, count = self.limits.move_seconds, self.metrics.retries.inc
-            found = self._handles[name] = Handle(self.stores, name, self.pool, self.large, moving, definition, count)
+            shared = self.limits, self.metrics, self.memory, self.pool, self._large
+            found = self._handles[name] = Handle(self.stores, name, *shared, definition)
         return found
 
     @contextmanager
@@ -120,7 +183,7 @@ class Context:
 
     def check_not_forwarded(self, request: Request, what: str) -> None:
         """Raises Problem for a request that another host has forwarded."""
-        sender = request.header(FORWARDED)
+        sender = request.headers.get(FORWARDED)
         if sender is None:
             return
         if sender == str(self.me):
@@ -137,7 +200,7 @@ class Context:
         except RefusedError as error:
             raise Problem(503, error.message, hint=error.hint, error=type(error).__name__) from error
         own = None if self.router is None else every.pop(self.me, frozenset())
-        sender, expected = request.header(FORWARDED), request.header(PARTITIONS)
+        sender, expected = request.headers.get(FORWARDED), request.headers.get(PARTITIONS)
         if sender is None:
             return Placed(own, {host: listed(each) for host, each in every.items() if host is not None})
         if own is None or expected != listed(own):
@@ -146,73 +209,30 @@ class Context:
             self.check_not_forwarded(request, what)
         return Placed(own, asked_by=sender)
 
-    def own(self, resolved: Resolved, placed: Placed, *, is_stale: bool) -> Own:
+    def own(self, resolved: ResolvedStore, placed: Placed, *, is_stale: bool) -> LocalPartitions:
         """What this host answers scans of a store from. Raises Problem, or StoreNotReadyError for a store in use."""
         views = resolved.views(placed.own)
         as_of = [opened.as_of_ms for number in views for opened in resolved.openings(number)]
         known = min((each for each in as_of if each is not None), default=None)
-        confirmed = () if placed.asked_by is None else ((PARTITIONS, listed(placed.own).encode()),)
-        return Own(views, (*self.as_of(resolved, known, is_stale=is_stale), *confirmed))
+        confirmed = {} if placed.asked_by is None else {PARTITIONS: listed(placed.own)}
+        return LocalPartitions(views, self.as_of(resolved, known, is_stale=is_stale) | confirmed)
 
-    def as_of(self, resolved: Resolved, written_at: int | None, *, is_stale: bool) -> tuple[Header, ...]:
+    def as_of(self, resolved: ResolvedStore, written_at: int | None, *, is_stale: bool) -> dict[str, str]:
         """The header for an answer from what was written until then; None: from all there is.
 
         Raises StoreNotReadyError where nobody asked for less than all there is.
         """
         if written_at is None:
-            return ()
+            return {}
         if not (is_stale or self._is_stale):
             raise StoreNotReadyError(
                 f"the store {resolved.name!r} is in use by its application, which may hold writes in memory",
                 hint="stop that application, or ask for what it has written to its files: stale=true",
             )
-        return ((b"x-stateferry-as-of", str(written_at).encode()),)
+        return {"x-stateferry-as-of": str(written_at)}
 
     async def close(self) -> None:
         """Close what was opened for the service; the stores close with their last reader."""
         await self.forwarder.close()
-        self.pool.shutdown(wait=False, cancel_futures=True)
-        self.large.close()
-
-
-_NOT_KNOWN = "retry once the application's group is stable; or list the hosts: --hosts"
-
-
-_SAME_HOSTS = "give every host the same list of hosts; while they change, retry with backoff"
-
-
-_SIZE = 16
-
-
-_AGAIN = "ask without a cursor, from the beginning"
-
-
-@dataclass(frozen=True, slots=True)
-class Cursors:
-    """The cursors of one process."""
-
-    key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
-
-    def seal(self, asked: str, made_of: str, place: object) -> str:
-        """The cursor of a place in what was asked for."""
-        payload = json.dumps([made_of, place], separators=(",", ":")).encode()
-        return base64.urlsafe_b64encode(self._sign(asked, payload) + payload).rstrip(b"=").decode()
-
-    def unseal(self, cursor: str, asked: str, made_of: str) -> Any:  # noqa: ANN401 - what `seal` was given
-        """The place of a cursor. Raises Problem, 409 where the store was replaced since, or is on other hosts."""
-        try:
-            found = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        except (binascii.Error, ValueError):
-            found = b""
-        payload = found[_SIZE:]
-        if not hmac.compare_digest(found[:_SIZE], self._sign(asked, payload)):
-            what = "the cursor is none of this query: it is damaged, or of another store, range or run of the service"
-            raise Problem(400, what, hint=_AGAIN)
-        was_made_of, place = json.loads(payload)
-        if was_made_of != made_of:
-            what = "the store was replaced since this cursor was made, or its partitions went to other hosts"
-            raise Problem(409, what, hint=_AGAIN)
-        return place
-
-    def _sign(self, asked: str, payload: bytes) -> bytes:
-        return hmac.digest(self.key, asked.encode() + b"\0" + payload, "sha256")[:_SIZE]
+        for threads in (self.pool, self._large):
+            threads.shutdown(wait=False, cancel_futures=True)

@@ -19,22 +19,17 @@ from migrate.errors import StateStoreMigratedError, StoreClosedError, StoreNotRe
 from migrate.queries.open.partition import Entries, Opened, Partition, StoreDefinition
 from migrate.queries.open.pinned import PinnedPartition
 from migrate.queries.queryable_stores import QueryableStores
-from migrate.serve.admission import LargeReads
-from migrate.serve.http_messages import Problem
+from migrate.queries.retries import Retries
+from migrate.serve.http_messages import Limits, Memory, Metrics, Problem
 from migrate.serve.record_json import type_of
 from migrate.stores.state_store import BatchSource
 
 T = TypeVar("T")
-
-
 _MOVING = (StateStoreMigratedError, StoreNotReadyError, StoreClosedError)
 
 
-_PAUSE_SECONDS = 0.005
-
-
 @dataclass(frozen=True)
-class Resolved:
+class ResolvedStore:
     """The views of a store as it was at one time."""
 
     name: str
@@ -47,7 +42,7 @@ class Resolved:
     """The view of all partitions here, each of the type that its format is."""
     by_number: dict[int | None, Any]
     """The view of each partition."""
-    small: Resolved | None = None
+    small: ResolvedStore | None = None
     """The same, of views that raise _LargeValue: for what is read on the event loop."""
 
     @property
@@ -57,7 +52,7 @@ class Resolved:
 
     def view(self, partition: int | None) -> Any:  # noqa: ANN401 - of the type that its format is
         """The view of one partition; None: of all. Raises Problem where the partition is not here."""
-        if partition is None or None in self.by_number:  # a RocksDB directory by itself does not tell its number
+        if partition is None or None in self.by_number:  # a bare RocksDB directory has no partition number
             return self.whole
         found = self.by_number.get(partition)
         if found is None:
@@ -159,84 +154,87 @@ class SeenPartition:
 
 @dataclass
 class Handle:
-    """One store of the service."""
+    """One store of the service. What its queries share changes on the event loop alone: no lock stops it."""
 
     stores: QueryableStores
     name: str
+    limits: Limits
+    metrics: Metrics
+    memory: Memory
     pool: ThreadPoolExecutor
-    large: LargeReads
-    move_seconds: float
-    """How long a query waits for a store that is being moved."""
+    large: ThreadPoolExecutor
+    """Of one thread, which reads the large values of all stores."""
     definition: StoreDefinition
     """How the store is read, or was when it was read last."""
-    on_retry: Callable[[], None] = lambda: None
-    _resolved: Resolved | None = None
     generation: int = 0
     """How often the store was replaced, as this service saw it."""
-    _opening: asyncio.Future[Resolved] | None = None
-    """Of all queries that wait for it. What they share changes on the event loop alone: no lock stops it."""
+    _resolved: ResolvedStore | None = None
+    _opening: asyncio.Future[ResolvedStore] | None = None
+    """Of all queries that wait for it."""
     _next_look: float = 0.0
-    _etags: dict[int | None, tuple[str, bytes]] = field(default_factory=dict)
+    _etags: dict[int | None, tuple[str, str]] = field(default_factory=dict)
 
-    def resolve(self) -> Resolved:
+    def resolve(self) -> ResolvedStore:
         """The store as it is now, opened. Slow: of a thread."""
         definition = self.stores.definition(self.name)
         found = sorted(self.stores.partitions(self.name), key=lambda each: (each.number or 0, each.id))
-        small = [SeenPartition(each, partial(_with_small, most=self.large.size)) for each in found]
+        small = [SeenPartition(each, partial(_with_small, most=self.limits.large_bytes)) for each in found]
         return replace(self._viewed(definition, found), small=self._viewed(definition, small))
 
-    def _viewed(self, definition: StoreDefinition, found: Sequence[Partition]) -> Resolved:
+    def _viewed(self, definition: StoreDefinition, found: Sequence[Partition]) -> ResolvedStore:
         kinds = [type_of(each.opened().format) for each in found]
         views = {each.number: kind.view(self.name, [each], definition) for each, kind in zip(found, kinds, strict=True)}
         kind, *others = {*kinds} or {type_of(definition.stored)}
         whole = _Mixed([*views.values()]) if others else kind.view(self.name, [*found], definition)
-        return Resolved(self.name, self.generation, definition, tuple(found), whole, views)
+        return ResolvedStore(self.name, self.generation, definition, tuple(found), whole, views)
 
-    async def _open(self) -> Resolved:
+    async def _open(self) -> ResolvedStore:
         """The store as it is now, opened once for all who ask meanwhile."""
         if self._opening is None:
             self._opening = asyncio.get_running_loop().run_in_executor(self.pool, self.resolve)
             self._opening.add_done_callback(self._opened)
         return await asyncio.shield(self._opening)
 
-    def _opened(self, opening: asyncio.Future[Resolved]) -> None:
+    def _opened(self, opening: asyncio.Future[ResolvedStore]) -> None:
         self._opening = None
         if not opening.cancelled() and opening.exception() is None:
             self.use(opening.result())
 
-    def use(self, resolved: Resolved) -> None:
+    def use(self, resolved: ResolvedStore) -> None:
         """Answer from this from now on."""
         self._resolved, self.definition, self._next_look = resolved, resolved.definition, 0.0
 
-    async def ask(self, read: Callable[[Resolved], T], *, is_quick: bool = False) -> T:
+    async def ask(self, read: Callable[[ResolvedStore], T], *, is_quick: bool = False) -> T:
         """What `read` returns, in a thread unless it is quick; asked again while the store is being replaced.
 
-        Raises StoreNotReadyError or StateStoreMigratedError where that takes longer than the limit.
+        Raises StoreNotReadyError or StateStoreMigratedError where that takes longer than the limit, and Problem where
+        there is no memory for a large value.
         """
-        loop = asyncio.get_running_loop()
-        deadline: float | None = None
+        retries: Retries | None = None
         while True:
             try:
-                resolved = self._resolved or await self._open()
-                try:
-                    seen = resolved.small if is_quick and resolved.small is not None else resolved
-                    if is_quick and not self._is_due(resolved):
-                        return read(seen)
-                    return await loop.run_in_executor(self.pool, read, seen)
-                except _LargeValue as value:
-                    return await self.large.read(value.size, lambda of=resolved: read(of))  # type: ignore[misc]
-                except (StateStoreMigratedError, StoreClosedError):
-                    self.forget(resolved)
-                    raise
-            except _MOVING:
-                self.on_retry()
-                if deadline is None:
-                    deadline = time.monotonic() + self.move_seconds
-                elif time.monotonic() >= deadline:
-                    raise
-                await asyncio.sleep(_PAUSE_SECONDS)
+                return await self._asked(read, is_quick=is_quick)
+            except _MOVING as error:
+                self.metrics.retries.inc()
+                retries = retries or Retries(self.limits.move_seconds)
+                await asyncio.sleep(retries.pause_after(error))
 
-    def _is_due(self, resolved: Resolved) -> bool:
+    async def _asked(self, read: Callable[[ResolvedStore], T], *, is_quick: bool) -> T:
+        resolved = self._resolved or await self._open()
+        seen = (resolved.small or resolved) if is_quick else resolved
+        loop = asyncio.get_running_loop()
+        try:
+            if is_quick and not self._is_due(resolved):
+                return read(seen)
+            return await loop.run_in_executor(self.pool, read, seen)
+        except _LargeValue as value:
+            with self.memory.holding(value.size):
+                return await loop.run_in_executor(self.large, read, resolved)
+        except (StateStoreMigratedError, StoreClosedError):
+            self.forget(resolved)
+            raise
+
+    def _is_due(self, resolved: ResolvedStore) -> bool:
         """Whether a read may look at the files again."""
         now = time.monotonic()
         if now >= self._next_look:
@@ -244,18 +242,18 @@ class Handle:
             self._next_look = min(looks, default=math.inf)
         return now >= self._next_look
 
-    def forget(self, resolved: Resolved) -> None:
+    def forget(self, resolved: ResolvedStore) -> None:
         """Resolve the store again next time, since it was replaced."""
         if self._resolved is resolved:
             self._resolved = None
             self.generation += 1
 
-    def etag(self, resolved: Resolved, partition: int | None) -> tuple[bytes, int | None]:
+    def etag(self, resolved: ResolvedStore, partition: int | None) -> tuple[str, int | None]:
         """(the entity tag of answers from a partition, or from all, as they are now; the oldest `as_of_ms`)."""
         found = resolved.openings(partition)
         tag = "-".join([each.tag for each in found])
-        known, etag = self._etags.get(partition, ("", b""))
+        known, etag = self._etags.get(partition, ("", ""))
         if known != tag:
-            etag = f'"{hashlib.sha256(f"{tag} {resolved.definition}".encode()).hexdigest()[:32]}"'.encode()
+            etag = f'"{hashlib.sha256(f"{tag} {resolved.definition}".encode()).hexdigest()[:32]}"'
             self._etags[partition] = tag, etag
         return etag, min([each.as_of_ms for each in found if each.as_of_ms is not None], default=None)

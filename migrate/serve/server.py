@@ -23,12 +23,12 @@ from migrate.errors import (
 from migrate.queries.key_routing import HostInfo, Router
 from migrate.queries.queryable_stores import QueryableStores
 from migrate.queries.side_by_side import SideBySideStores
-from migrate.serve.http_messages import Limits
 
 if TYPE_CHECKING:
     from uvicorn import Server
 
-    from migrate.serve.service import Service
+    from migrate.serve.http_messages import Limits
+    from migrate.serve.serve_context import ServeContext
 
 TOKEN = "STATEFERRY_TOKEN"
 _NAMES = ("localhost", "127.0.0.1", "[::1]")
@@ -54,11 +54,13 @@ def listen(host: str, port: int, *, token: str | None) -> socket.socket:
         )
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=1024)
+        found = socket.create_server((host, port), family=family, backlog=1024)
     except (OSError, OverflowError) as error:
         raise RefusedError(
             f"cannot listen on {host}:{port}: {error}", hint="name another --port, or an address of this machine"
         ) from error
+    found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else a body waits until the head is acknowledged
+    return found
 
 
 def _is_loopback(host: str) -> bool:
@@ -116,21 +118,22 @@ def listening(
     with system_errors_explained(), ExitStack() as on_error:
         import uvicorn
 
-        from migrate.serve.admission import Admission
+        from migrate.serve.http_messages import Limits
+        from migrate.serve.serve_context import ServeContext
         from migrate.serve.service import Service
-        from migrate.serve.web.connection import Connection
 
         granted, token = limits or Limits(), token_of_environment()
         socket_ = on_error.enter_context(listen(host, port, token=token))
         here = HostInfo(host, socket_.getsockname()[1])
         names = None if token is not None else (*_NAMES, host.lower())
         known = None if router is None else router(here)
-        service = Service(stores, router=known, token=token, limits=granted, names=names, sides=sides, stale=stale)
-        _open(service, is_alone=known is None)
+        context = ServeContext(stores, router=known, token=token, limits=granted, sides=sides, stale=stale)
+        _open(context, is_alone=known is None)
         config = uvicorn.Config(
-            Admission(service, granted, service.context.metrics),
-            http=type("LimitedConnection", (Connection,), {"limits": granted}),
-            loop="uvloop",
+            Service(context, token, names),
+            http="h11",
+            loop="asyncio",
+            h11_max_incomplete_event_size=granted.head_bytes,
             ws="none",
             lifespan="on",
             log_config=None,
@@ -146,14 +149,13 @@ def listening(
         return Listening(uvicorn.Server(config), socket_, f"http://{here}")
 
 
-def _open(service: Service, *, is_alone: bool) -> None:
+def _open(context: ServeContext, *, is_alone: bool) -> None:
     """Open each store, unless it is being moved; a host of several may have no part of one."""
-    stores = service.context.stores
-    for name in stores.names:
-        _ = stores.definition(name).stored
+    for name in context.stores.names:
+        _ = context.stores.definition(name).stored
         try:
             with suppress(StoreNotReadyError, StateStoreMigratedError):
-                handle = service.context.handle(name)
+                handle = context.handle(name)
                 handle.use(handle.resolve())
         except UnknownStateStoreError as error:
             if is_alone:

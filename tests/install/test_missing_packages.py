@@ -22,7 +22,7 @@ from tests.support import Tables, numbered, write_sst
 ROOT = Path(__file__).parents[2]
 STATE = ROOT / "tests/fixtures/kafka-streams-4.0.1/orders-app"
 BATCH, SPARK = ("arro3", "deltalake", "jinja2", "pyarrow"), ("delta", "py4j", "pyspark")
-SERVE = ("httptools", "httpx", "starlette", "uvicorn", "uvloop")
+SERVE = ("starlette", "uvicorn")
 OF_BATCH = {"abandon", "cutover", "doctor", "finalize", "plan", "rollback", "run", "snapshot", "verify"}
 
 

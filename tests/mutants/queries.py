@@ -147,7 +147,7 @@ QUERIES: tuple[Mutant, ...] = (
     Mutant(
         name="cursor-of-another-store",
         claim="I13",
-        definition="Cursors._sign",
+        definition="PageCursors._sign",
         old='asked.encode() + b"\\x00" + payload',
         new="payload",
         tests=("test_a_cursor_of_another_store_or_process_is_refused",),
@@ -155,7 +155,7 @@ QUERIES: tuple[Mutant, ...] = (
     Mutant(
         name="cursor-of-a-replaced-store",
         claim="I13",
-        definition="Cursors.unseal",
+        definition="PageCursors.unseal",
         old="        if was_made_of != made_of:\n",
         new="        if was_made_of > made_of:\n",
         tests=("test_a_cursor_of_a_replaced_store_is_a_conflict",),
@@ -163,7 +163,7 @@ QUERIES: tuple[Mutant, ...] = (
     Mutant(
         name="whatever-partitions-it-has-active",
         claim="I13",
-        definition="Context.placed",
+        definition="ServeContext.placed",
         old="expected != listed(own)",
         new="not expected",
         tests=("test_a_list_of_hosts_that_know_different_hosts_is_not_whole",),
@@ -179,7 +179,7 @@ QUERIES: tuple[Mutant, ...] = (
     Mutant(
         name="any-token-will-do",
         claim="I13",
-        definition="Service._refused",
+        definition="Service._check",
         old="not hmac.compare_digest(shown, self._token)",
         new="not shown",
         tests=("test_without_the_token_nothing_is_told",),
@@ -187,8 +187,8 @@ QUERIES: tuple[Mutant, ...] = (
     Mutant(
         name="any-target-is-forwarded",
         claim="I13",
-        definition="Admission._problem",
-        old='if not scope["raw_path"].startswith(b"/"):',
+        definition="_check_head",
+        old='if not raw.startswith(b"/"):',
         new="if False:",
         tests=("test_no_request_leads_to_another_host",),
     ),
@@ -196,8 +196,8 @@ QUERIES: tuple[Mutant, ...] = (
         name="any-json-is-an-answer",
         claim="I13",
         definition="_document",
-        old="if not (_has(found, shape.fields) and has_records):",
-        new="if not has_records:",
+        old="shape.model_validate(found)",
+        new="dict(found)",
         tests=("test_what_another_program_answers_is_a_503_that_says_so[no-value]",),
     ),
 )

@@ -7,7 +7,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,12 +65,14 @@ class Asked:
         return host, int(port)
 
     def raw(self, request: bytes, *, timeout: float = 10.0) -> bytes:
-        """What comes back until the service closes the connection."""
+        """What comes back until the service closes the connection, which it may do before it has read everything."""
         with socket.create_connection(self.address, timeout=timeout) as connection:
-            connection.sendall(request)
             received = b""
-            while piece := connection.recv(1 << 16):
-                received += piece
+            with suppress(ConnectionError):
+                connection.sendall(request)
+            with suppress(ConnectionError):
+                while piece := connection.recv(1 << 16):
+                    received += piece
             return received
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from typing import get_args
 
 import pytest
 
-from migrate.serve.openapi import openapi
+from migrate.model.packages import VERSION
+from migrate.queries.get_report import Verdict
+from migrate.queries.json_values import ENCODINGS
+from migrate.serve.service import ENDPOINTS, openapi
 from tests.serve.services import ORDERS, TIMES, TIMESTAMPED, Asked, make_orders, make_timed_orders, orders_of, serving
 
 
@@ -113,8 +118,27 @@ def test_what_can_be_asked_is_described_without_scripts(orders: Asked) -> None:
     assert [f"GET {path}" in page.text for path in openapi()["paths"]].count(False) == 0
 
 
-def test_each_path_of_the_document_is_served(orders: Asked) -> None:
-    for path in openapi()["paths"]:
-        status = orders.get(path.format(store="orders", key="order-007")).status_code
+def test_the_document_has_each_path_with_its_parameters(orders: Asked) -> None:
+    """All but the pages for people and the document itself."""
+    pages = {"/", "/compare", "/docs", "/openapi.json"}
+    described = openapi()["paths"]
+    assert described.keys() == {path.replace(":rest", "") for path in ENDPOINTS} - pages
+    named = openapi()["components"]["parameters"]
+    for path, operations in described.items():
+        parameters = [named[each["$ref"].rpartition("/")[2]] for each in operations["get"]["parameters"]]
+        assert {each["name"] for each in parameters if each["in"] == "path"} == set(re.findall(r"{(\w+)}", path))
+        asked = path.format(store="orders", key="order-007")
+        if path.startswith(("/stores", "/metadata")):
+            known = orders.get(f"{asked}?unknown=1").json()["next"].removeprefix("known: ").split(", ")
+            assert {each["name"] for each in parameters if each["in"] == "query"} == {*known} - {"none"}, path
+        status = orders.get(asked).status_code
         others = {"windows": 400, "sessions": 400, "compare": 404}
         assert status in (200, 421, *(others[part] for part in path.split("/") if part in others)), path
+
+
+def test_the_document_names_what_can_be_given_and_told() -> None:
+    components = openapi()["components"]
+    assert components["parameters"]["encoding"]["schema"]["enum"] == [*ENCODINGS]
+    records = components["schemas"]["Comparison"]["properties"]["records"]
+    assert records["items"]["properties"]["verdict"]["enum"] == [*get_args(Verdict)]
+    assert openapi()["info"]["version"] == VERSION

@@ -102,37 +102,49 @@ def test_a_forwarded_key_stays_the_key_that_it_is(tmp_path: Path) -> None:
                 assert json.loads(answer.rpartition(b"\r\n\r\n")[2])["value"] == key
 
 
-@pytest.mark.parametrize("name", ["Host", "Authorization"])
-def test_a_header_that_is_given_twice_is_refused(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_that_is_given_twice_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STATEFERRY_TOKEN", "secret-token")
     shown = ("Host: localhost", "Authorization: Bearer secret-token")
     with serving(orders_of(make_orders(tmp_path / "app", 1))) as asked:
         assert _raw(asked, "/stores", "GET", *shown).startswith(b"HTTP/1.1 200 ")
-        for more in (f"{name}: other", next(each for each in shown if each.startswith(name))):
+        for more in ("Authorization: other", shown[1]):
             answer = _raw(asked, "/stores", "GET", *shown, more)
             assert answer.startswith(b"HTTP/1.1 400 "), answer
-            assert f"the request has 2 {name} headers".encode() in answer
+            assert b"the request has 2 Authorization headers" in answer
 
 
 @pytest.mark.parametrize("body", [b"0\r\na: ", b"0\r\n", b"5;"], ids=["field", "fields", "extension"])
-@pytest.mark.parametrize("more", ["GET", "POST", "GET Host: other"])
-def test_a_body_without_a_stated_length_is_not_read(tmp_path: Path, body: bytes, more: str) -> None:
+@pytest.mark.parametrize("method, more, status", [("GET", "", 411), ("POST", "", 411), ("GET", "Host: other\r\n", 400)])
+def test_a_body_without_a_stated_length_is_not_read(
+    tmp_path: Path, body: bytes, method: str, more: str, status: int
+) -> None:
     """Fields may follow it, which would be kept as long as the connection is open."""
-    method, _, header = more.partition(" ")
-    head = [
-        f"{method} /health HTTP/1.1",
-        "Host: localhost",
-        *([header] if header else []),
-        "Transfer-Encoding: chunked",
-    ]
+    head = f"{method} /health HTTP/1.1\r\nHost: localhost\r\n{more}Transfer-Encoding: chunked\r\n\r\n"
     piece = b"abc: defghijkl\r\n" * 4096
     with serving(orders_of(make_orders(tmp_path / "app", 1))) as asked:
         with socket.create_connection(asked.address, timeout=60) as connection:
-            connection.sendall("\r\n".join([*head, "", ""]).encode() + body)
+            connection.sendall(head.encode() + body)
             answer = connection.recv(1 << 16)
-            assert answer.startswith(b"HTTP/1.1 411 Length Required\r\n"), answer
-            assert b"\r\nconnection: close\r\n" in answer
+            assert answer.startswith(f"HTTP/1.1 {status} ".encode()), answer
+            assert b"\r\nconnection: close\r\n" in answer.lower()
             with pytest.raises((BrokenPipeError, ConnectionResetError)):
+                for _ in range(1024):  # 64 MiB: more than the buffers of a connection hold
+                    connection.sendall(piece)
+        assert asked.found("/health") == {"status": "ok"}
+
+
+def test_a_request_behind_a_scan_that_nobody_reads_is_not_read(pages: Path) -> None:
+    """In the same packet, with fields behind its body that do not end."""
+    head = "GET {} HTTP/1.1\r\nHost: localhost\r\n"
+    two = (
+        head.format("/stores/orders/all") + "\r\n" + head.format("/health") + "Transfer-Encoding: chunked\r\n\r\n0\r\n"
+    )
+    piece = b"abc: defghijkl\r\n" * 4096
+    with serving(orders_of(pages)) as asked:
+        with socket.create_connection(asked.address) as connection:
+            connection.sendall(f"{two}Transfer-Encoding: chunked\r\n\r\n0\r\n".encode())
+            connection.settimeout(1.0)
+            with pytest.raises(TimeoutError):
                 for _ in range(1024):  # 64 MiB: more than the buffers of a connection hold
                     connection.sendall(piece)
         assert asked.found("/health") == {"status": "ok"}

@@ -21,7 +21,7 @@ from migrate.queries.get_report import GetReport
 from migrate.queries.queryable_stores import QueryableStores
 from migrate.queries.side_by_side import SideBySideStores
 from migrate.serve.http_messages import Limits
-from migrate.serve.openapi import openapi
+from migrate.serve.service import openapi
 from tests.serve.services import Asked, make_orders, orders_of, serving
 from tests.shared.totals import totals_records, totals_spec
 from tests.support import KEY_VALUE, TIMESTAMPED, make_spec

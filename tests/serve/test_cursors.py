@@ -1,4 +1,4 @@
-"""Cursors: none leads anywhere but where it was made."""
+"""PageCursors: none leads anywhere but where it was made."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import base64
 import pytest
 
 from migrate.serve.http_messages import Problem
-from migrate.serve.serve_context import Cursors
+from migrate.serve.serve_context import PageCursors
 
 PLACE = ["", 1, "YQ=="]
 
 
 def test_a_cursor_leads_back_to_its_place() -> None:
-    cursors = Cursors()
+    cursors = PageCursors()
     assert cursors.unseal(cursors.seal("orders", "3", PLACE), "orders", "3") == PLACE
 
 
 def test_a_cursor_of_a_replaced_store_is_a_conflict() -> None:
-    cursors = Cursors()
+    cursors = PageCursors()
     with pytest.raises(Problem, match="replaced since") as caught:
         cursors.unseal(cursors.seal("orders", "3", PLACE), "orders", "4")
     assert caught.value.status == 409
@@ -26,17 +26,17 @@ def test_a_cursor_of_a_replaced_store_is_a_conflict() -> None:
 
 @pytest.mark.parametrize("spoilt", ["", "a", "é", "=", "AAAA" * 20, "nobody's"])
 def test_a_text_that_is_no_cursor_is_refused(spoilt: str) -> None:
-    _refused(Cursors(), spoilt)
+    _refused(PageCursors(), spoilt)
 
 
 def test_a_cursor_of_another_store_or_process_is_refused() -> None:
-    _refused(Cursors(), Cursors().seal("orders", "0", PLACE))
-    cursors = Cursors()
+    _refused(PageCursors(), PageCursors().seal("orders", "0", PLACE))
+    cursors = PageCursors()
     _refused(cursors, cursors.seal("customers", "0", PLACE))
 
 
 def test_each_bit_of_a_cursor_counts() -> None:
-    cursors = Cursors()
+    cursors = PageCursors()
     sealed = base64.urlsafe_b64decode(cursors.seal("orders", "0", "abc") + "==")
     for bit in range(len(sealed) * 8):
         changed = bytearray(sealed)
@@ -44,7 +44,7 @@ def test_each_bit_of_a_cursor_counts() -> None:
         _refused(cursors, base64.urlsafe_b64encode(changed).decode())
 
 
-def _refused(cursors: Cursors, cursor: str) -> None:
-    with pytest.raises(Problem, match="none of this query") as caught:
+def _refused(cursors: PageCursors, cursor: str) -> None:
+    with pytest.raises(Problem, match="does not belong to this query") as caught:
         cursors.unseal(cursor, "orders", "0")
     assert caught.value.status == 400

@@ -1,1 +1,0 @@
-"""HTTP: requests, answers, connections and their limits; knows no store."""
