@@ -217,8 +217,8 @@ SITUATIONS = [
           "on_reject", do=one(f"fail({error})"), then=letter(f"the function raised {said}")) for error, said in RAISED),
     *(raw(f"one record gets headers of {what}", FAILED, said, 'the key "key-00001234"',
           do=one(f"replace(record, headers={headers})")) for what, headers, said in NO_HEADERS),
-    *(raw(f"every record gets headers of {what}", REFUSED, "none of ", said, do=every(f"replace(record, headers={headers})"),
-          needs_records=True) for what, headers, said in NO_HEADERS),
+    *(raw(f"every record gets headers of {what}", REFUSED, "none of ", said,
+          do=every(f"replace(record, headers={headers})"), needs_records=True) for what, headers, said in NO_HEADERS),
     *(raw(f"every record becomes {result}", REFUSED, "none of ", "sampled records",
           'the first one, "key-00000000": the function', "mend the function", do=every(result), needs_records=True)
       for result in ("record.value", "exit(0)", "fail(Own('mine'))", "fail(Mute())", "fail(MemoryError())",
