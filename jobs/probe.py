@@ -177,21 +177,13 @@ def _share(probe: Path) -> SharedProbe:
 
 def free_memory() -> int | None:
     """Return the bytes of memory that are free on the host, or in the container if that has less."""
-    free = [_of_host(), _of_container()]
-    return min((size for size in free if size is not None), default=None)
-
-
-def _of_host() -> int | None:
+    free = []
     with suppress(OSError, ValueError):
-        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    return None
-
-
-def _of_container() -> int | None:
-    folder = Path("/sys/fs/cgroup")
+        of_host = dict(line.split(":") for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines())
+        free.append(int(of_host["MemAvailable"].split()[0]) * 1024)
     with suppress(OSError, ValueError):
-        limit = int((folder / "memory.max").read_text(encoding="ascii"))  # "max" is no number
-        return max(0, limit - int((folder / "memory.current").read_text(encoding="ascii")))
-    return None
+        limit, used = (
+            Path("/sys/fs/cgroup", name).read_text(encoding="ascii") for name in ("memory.max", "memory.current")
+        )
+        free.append(max(0, int(limit) - int(used)))  # without a limit it is "max", which is no number
+    return min(free, default=None)

@@ -101,7 +101,7 @@ def running_jvm(*, is_local: bool) -> Iterator[JVMView]:
     _check_spark_home()
     os.environ["JAVA_HOME"] = str(java_home())
     variables = {_SUBMIT_OPTIONS: submit_options(os.environ)}
-    if is_local and not _names_host(os.environ):
+    if is_local and os.environ.keys().isdisjoint(_HOST_NAMES):
         variables[_HOST_NAMES[0]] = "localhost"
     with environment_of(variables), host_name_explained():
         ours = gateway()
@@ -186,16 +186,13 @@ def host_name_explained() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if isinstance(error, MigrationError) or _names_host(os.environ) or _is_resolved(socket.gethostname()):
+        is_named = not os.environ.keys().isdisjoint(_HOST_NAMES) or _is_resolved(socket.gethostname())
+        if isinstance(error, MigrationError) or is_named:
             raise
         raise RefusedError(
             f"Spark does not start: nothing resolves the name of this host, {socket.gethostname()}",
             hint=f"add it to /etc/hosts, or set {' or '.join(_HOST_NAMES)} to what the executors reach it by",
         ) from error
-
-
-def _names_host(environment: Mapping[str, str]) -> bool:
-    return any(name in environment for name in _HOST_NAMES)
 
 
 def _is_resolved(name: str) -> bool:
@@ -221,13 +218,11 @@ def _with_code(context: SparkContext, files: list[Path]) -> Iterator[None]:
 
 def _new_context(jvm: JVMView, name: str, master: str | None) -> SparkContext:
     set_level(jvm)
-    given = SparkConf()
     conf = SparkConf().setAppName(f"stateferry {name}")
-    for key, value in settings(given.getAll(), master, os.environ).items():
-        conf.set(key, value)
+    conf.setAll([*settings(conf.getAll(), master, os.environ).items()])
     on_interrupt = signal.getsignal(signal.SIGINT)
     context = _started(conf, name)
-    if not given.contains("spark.log.level"):
+    if not conf.contains("spark.log.level"):
         set_level(jvm)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, on_interrupt)  # Spark's handler would end running chunks at once

@@ -6,7 +6,7 @@ import re
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TimedOutError
 from contextlib import ExitStack, contextmanager, suppress
@@ -63,22 +63,11 @@ def spark_checks(spec: Spec, master: str) -> Iterator[tuple[Check, ...]]:
     """The checks in order; what `spark.session` starts ends with the block. Raises SpecError."""
     with ExitStack() as stack:
         checks = SparkChecks(spec, master, files_for_executors(conversion_ref(spec)), stack)
-        runs: dict[str, Callable[[], str]] = {
-            "spark.java": lambda: str(java_home()),
-            "spark.session": checks.check_session,
-            "spark.tasks": checks.check_tasks,
-            "spark.packages": checks.check_packages,
-            "spark.source": checks.check_source,
-            "spark.work_dir": checks.check_work_dir,
-            "spark.shared": checks.check_shared,
-            "spark.clock": checks.check_clock,
-            "spark.memory": checks.check_memory,
-        }
         yield tuple(
             Check(
                 name,
                 claim,
-                runs[name],
+                getattr(checks, f"check_{name.removeprefix('spark.')}"),
                 needs=_NEEDS.get(name, ("spark.tasks",)),
                 on_failure=_ON_FAILURE.get(name, "failed"),
             )
@@ -89,24 +78,27 @@ def spark_checks(spec: Spec, master: str) -> Iterator[tuple[Check, ...]]:
 class SparkChecks:
     """The checks of a Spark application, which one of them starts, and of its executors, which another one probes."""
 
+    driver: DriverView
+    probes: tuple[ProbeResult, ...]
+    """One for each slot. Both are known after `check_tasks`."""
+
     def __init__(self, spec: Spec, master: str, files: list[Path], stack: ExitStack) -> None:
         self._spec = spec
         self._master = master
         self._files = files
         self._stack = stack
-        self._context: SparkContext | None = None
-        self.driver: DriverView | None = None
-        self.probes: tuple[ProbeResult, ...] = ()
-        """One for each slot, after `check_tasks`."""
+
+    def check_java(self) -> str:
+        """Find a Java."""
+        return str(java_home())
 
     def check_session(self) -> str:
         """Start a Spark application."""
-        self._context = context = self._stack.enter_context(spark_context(self._spec.name, self._master, self._files))
-        return f"Spark {context.version} on {self._master}"
+        self._context = self._stack.enter_context(spark_context(self._spec.name, self._master, self._files))
+        return f"Spark {self._context.version} on {self._master}"
 
     def check_tasks(self) -> str:
         """Probe every slot."""
-        assert self._context is not None, "`spark.tasks` needs `spark.session`"
         self.driver, self.probes = probe_slots(self._context, self._spec)
         slots = Counter(probe.host for probe in self.probes)
         return ", ".join(f"{host} ({count} at a time)" for host, count in sorted(slots.items()))
@@ -130,14 +122,12 @@ class SparkChecks:
 
     def check_source(self) -> str:
         """Check that every executor sees the driver's old store."""
-        assert self.driver is not None, "`spark.source` needs `spark.tasks`"
         for probe in self.probes:
             check_directory(self.driver.request.source, probe.host, probe.source, self.driver.source_entries)
         return self.driver.request.source
 
     def check_work_dir(self) -> str:
         """Check that every executor sees the driver's work_dir, and can write to it."""
-        assert self.driver is not None, "`spark.work_dir` needs `spark.tasks`"
         folder = self.driver.request.work_dir
         for probe in self.probes:
             check_directory(folder, probe.host, probe.work_dir, self.driver.work_dir_entries)
@@ -152,7 +142,6 @@ class SparkChecks:
 
     def check_shared(self) -> str:
         """Check that files pass between the driver and every executor as those of a run do."""
-        assert self.driver is not None, "`spark.shared` needs `spark.tasks`"
         for sentence in self.driver.unshared:
             raise RefusedError(sentence, hint=PROMISE)
         found = [probe.work_dir.shared for probe in self.probes]
@@ -168,7 +157,6 @@ class SparkChecks:
 
     def check_clock(self) -> str:
         """Compare the clocks of the executors with the driver's."""
-        assert self.driver is not None, "`spark.clock` needs `spark.tasks`"
         worst = max(self.probes, key=self.driver.skew)
         skew = self.driver.skew(worst)
         if skew > MOST_SKEW_SECONDS:
@@ -218,7 +206,8 @@ class DriverView:
 
 def probe_slots(context: SparkContext, spec: Spec) -> tuple[DriverView, tuple[ProbeResult, ...]]:
     """Probe every slot of the application. Raises RefusedError if a task fails or does not start."""
-    source, work_dir = str(spec.source_path), _nearest_folder(spec.home)
+    source = str(spec.source_path)
+    work_dir = next(folder for folder in (spec.home, *spec.home.parents) if folder.is_dir())
     # Executors register one after the other: wait for the first.
     run_probes(context, ProbeRequest(source, str(work_dir), None), 1, TIMEOUT_SECONDS)
     before = entries_of(source), entries_of(str(work_dir))
@@ -233,10 +222,6 @@ def probe_slots(context: SparkContext, spec: Spec) -> tuple[DriverView, tuple[Pr
         (old or frozenset()) & (new or frozenset()) for old, new in zip(before, after, strict=True)
     ]
     return DriverView(request, in_source, in_work_dir, started, ended, unshared), results
-
-
-def _nearest_folder(home: Path) -> Path:
-    return next(folder for folder in (home, *home.parents) if folder.is_dir())
 
 
 @contextmanager
