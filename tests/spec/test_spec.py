@@ -1,15 +1,13 @@
-"""The spec: what is understood, and how mistakes are named."""
+"""The spec: what is understood. `tests/situations/specs.py` has the mistakes."""
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from migrate.errors import ExitCode, SpecError
 from migrate.spec.spec import load_spec, parse_spec
 from tests.support import KEY_VALUE, TIMESTAMPED
 
@@ -55,14 +53,6 @@ def _content(**sections: Any) -> dict[str, Any]:  # noqa: ANN401
     return content
 
 
-def _mistake(tmp_path: Path, **sections: Any) -> str:  # noqa: ANN401
-    with pytest.raises(SpecError) as caught:
-        parse_spec(_content(**sections), base_dir=tmp_path)
-    assert caught.value.exit_code is ExitCode.USAGE
-    assert caught.value.hint
-    return caught.value.message
-
-
 def test_every_key_is_understood(tmp_path: Path) -> None:
     file = tmp_path / "spec.toml"
     file.write_text(GOOD, encoding="utf-8")
@@ -104,67 +94,6 @@ def test_defaults_are_the_careful_ones(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sections", "wrong", "nearest"),
-    [
-        ({"nmae": "x"}, "nmae", "name"),
-        ({"sorce": {"format": "x"}}, "sorce", "source"),
-        ({"source": {"fromat": "x"}}, "source.fromat", "format"),
-        ({"source": {"storse": "x"}}, "source.storse", "store"),
-        ({"target": {"pth": "x"}}, "target.pth", "path"),
-        ({"conversion": {"functon": "a:b"}}, "conversion.functon", "function"),
-        ({"run": {"chunksize": "1 GiB"}}, "run.chunksize", "chunk_size"),
-        ({"run": {"max_reject": 1}}, "run.max_reject", "max_rejects"),
-    ],
-)
-def test_a_typo_names_the_nearest_key(sections: dict[str, Any], wrong: str, nearest: str, tmp_path: Path) -> None:
-    assert re.search(f"unknown key '{wrong}': did you mean '{nearest}", _mistake(tmp_path, **sections))
-
-
-def test_a_key_like_no_other_lists_the_known_ones(tmp_path: Path) -> None:
-    message = _mistake(tmp_path, target={"zzzzzz": 1})
-    assert "unknown key 'target.zzzzzz': known: format, path" in message
-
-
-@pytest.mark.parametrize("section", ["source", "target"])
-def test_an_unknown_format_names_the_nearest(section: str, tmp_path: Path) -> None:
-    message = _mistake(tmp_path, **{section: {"format": "kafka-streams.keyvalue"}})
-    assert f"[{section}] unknown format 'kafka-streams.keyvalue': did you mean '{KEY_VALUE}'" in message
-
-
-@pytest.mark.parametrize(
-    ("sections", "where"),
-    [
-        ({"name": "Orders"}, "name"),
-        ({"name": "a/b"}, "name"),
-        ({"name": ""}, "name"),
-        ({"name": 5}, "name"),
-        ({"source": {"store": 5}}, "source.store"),
-        ({"conversion": {"default_timestamp_ms": "now"}}, "default_timestamp_ms"),
-        ({"conversion": {"default_timestamp_ms": -2}}, "default_timestamp_ms"),
-        ({"conversion": {"default_timestamp_ms": 1 << 63}}, "default_timestamp_ms"),
-        ({"conversion": {"function": "no_colon"}}, "function"),
-        ({"conversion": {"function": "a:b()"}}, "function"),
-        ({"conversion": {"allow": ["everything"]}}, "allow"),
-        ({"conversion": {"allow": "changelog"}}, "allow"),
-        ({"run": {"chunk_size": "lots"}}, "chunk_size"),
-        ({"run": {"chunk_size": "0 B"}}, "chunk_size"),
-        ({"run": {"chunk_size": -5}}, "chunk_size"),
-        ({"run": {"time_budget": "2 weeks"}}, "time_budget"),
-        ({"run": {"time_budget": 90}}, "time_budget"),
-        ({"run": {"on_reject": "ignore"}}, "on_reject"),
-        ({"run": {"max_rejects": -1}}, "max_rejects"),
-        ({"run": {"max_reject_share": 1.5}}, "max_reject_share"),
-        ({"run": {"verify": "maybe"}}, "verify"),
-        ({"run": {"snapshot": "move"}}, "snapshot"),
-        ({"run": 5}, "run"),
-    ],
-    ids=str,
-)
-def test_a_wrong_value_is_named(sections: dict[str, Any], where: str, tmp_path: Path) -> None:
-    assert where in _mistake(tmp_path, **sections)
-
-
-@pytest.mark.parametrize(
     ("text", "size"),
     [("1 GiB", 1 << 30), ("1GiB", 1 << 30), ("500 MB", 500_000_000), ("1.5 KiB", 1536), (4096, 4096), ("77", 77)],
 )
@@ -178,34 +107,6 @@ def test_sizes(text: object, size: int, tmp_path: Path) -> None:
 def test_durations(text: str, seconds: float, tmp_path: Path) -> None:
     budget = parse_spec(_content(run={"time_budget": text}), base_dir=tmp_path).run.time_budget
     assert budget == timedelta(seconds=seconds)
-
-
-def test_a_store_and_stores_contradict_each_other(tmp_path: Path) -> None:
-    assert "give `store` or `stores`, not both" in _mistake(tmp_path, source={"stores": ["orders"]})
-
-
-def test_a_store_named_twice(tmp_path: Path) -> None:
-    assert "names a store twice" in _mistake(tmp_path, source={"store": None, "stores": ["a", "b", "a"]})
-
-
-def test_every_mistake_is_named_at_once(tmp_path: Path) -> None:
-    message = _mistake(tmp_path, name="A", run={"chunk_size": "x", "verify": "y"})
-    assert len(message.splitlines()) == 4
-
-
-def test_missing_keys_are_named(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"(?s)'work_dir' is missing.*'source.path' is missing"):
-        parse_spec({"name": "x", "source": {"format": KEY_VALUE}, "target": {"format": KEY_VALUE}}, base_dir=tmp_path)
-
-
-def test_base_dir_is_not_a_key(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="unknown key 'base_dir'"):
-        parse_spec(_content(base_dir="/"), base_dir=tmp_path)
-
-
-def test_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"spec\.toml: No such file"):
-        load_spec(tmp_path / "spec.toml")
 
 
 def test_a_folder_is_not_a_spec(tmp_path: Path) -> None:
