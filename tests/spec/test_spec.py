@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from migrate.errors import SpecError
 from migrate.spec.spec import load_spec, parse_spec
 from tests.support import KEY_VALUE, TIMESTAMPED
 
