@@ -5,19 +5,20 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
+import ssl
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from email.message import Message
-from functools import partial
-from http.client import HTTPException
+from functools import cache, partial
 from threading import Thread
-from typing import IO, Any, TypeVar
-from urllib.error import HTTPError, URLError
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from migrate.errors import RegistryError
+
+if TYPE_CHECKING:
+    import httpx
 
 USER_INFO = "STATEFERRY_REGISTRY_USER_INFO"
 """`user:password`, or a key and its secret: HTTP basic authentication."""
@@ -28,6 +29,10 @@ MAX_BYTES = 16 << 20
 BASE_HINT = "check the URL: it is the API's base, without /subjects or /schemas"
 T = TypeVar("T")
 _RETRIED = frozenset({408, 429, 500, 502, 503, 504})
+_trusted = cache(ssl.create_default_context)
+"""The certificate authorities of this system, or those of SSL_CERT_FILE."""
+_NUMBER = re.compile(r"^\[Errno -?\d+\] ")
+"""Of an error of the operating system, before its words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +74,8 @@ class RegistryHttp:
         while True:
             try:
                 return _before(end, partial(self._answer, path))
-            except (URLError, HTTPException, OSError) as error:
-                reason = _reason(error)
+            except OSError as error:
+                reason = "no answer in time" if isinstance(error, TimeoutError) else str(error)
             if number == self.tries.count or time.monotonic() + pause >= end:
                 break
             time.sleep(pause)
@@ -82,40 +87,46 @@ class RegistryHttp:
         )
 
     def _answer(self, path: str) -> Any:  # noqa: ANN401
-        """The response's JSON, or NotFound. Raises OSError or HTTPException where a retry may help."""
+        """The response's JSON, or NotFound. Raises OSError where a retry may help."""
+        import httpx  # takes a tenth of a second
+
         # Confluent Cloud leaves out guid and schemaType unless the client accepts unknown keys.
-        headers = {"Accept": ACCEPT, "Confluent-Accept-Unknown-Properties": "true"}
+        headers = {"Accept": ACCEPT, "Accept-Encoding": "identity", "Confluent-Accept-Unknown-Properties": "true"}
         if self.authorization is not None:
             headers["Authorization"] = self.authorization
-        request = Request(self.url + path, headers=headers)
+        seconds, trusted = self.tries.timeout_s, _trusted()
         try:
-            with build_opener(_NoRedirects()).open(request, timeout=self.tries.timeout_s) as response:
-                content = response.read(MAX_BYTES)
-        except HTTPError as error:
-            with error:
-                if error.code == 404:
-                    return NotFound(*_message(error))
-                if error.code in _RETRIED:
-                    raise OSError(f"HTTP {error.code}") from None
-                raise self._refusal(path, error) from None
+            with httpx.stream("GET", self.url + path, headers=headers, timeout=seconds, verify=trusted) as response:
+                content = next(response.iter_raw(MAX_BYTES), b"")
+        except httpx.TimeoutException as error:
+            raise TimeoutError from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise OSError(_NUMBER.sub("", str(error)) or type(error).__name__) from error
+        if response.status_code in _RETRIED:
+            raise OSError(f"HTTP {response.status_code}")
+        if response.status_code == 404:
+            return NotFound(*_message(response, content))
+        if not response.is_success:
+            raise self._refusal(path, response, content)
         try:
             return json.loads(content)  # an answer that was cut off at MAX_BYTES is no JSON
         except (ValueError, RecursionError) as error:
             message = f"{self.url}{path} does not answer as a Schema Registry does"
             raise RegistryError(message, hint=BASE_HINT) from error
 
-    def _refusal(self, path: str, error: HTTPError) -> RegistryError:
-        if error.code in (401, 403):
+    def _refusal(self, path: str, response: httpx.Response, content: bytes) -> RegistryError:
+        status = response.status_code
+        if status in (401, 403):
             how = "requires credentials" if self.authorization is None else "does not accept these credentials"
             hint = f"set {USER_INFO} to user:password, or {TOKEN} to a bearer token, of a user who may read schemas"
-            return RegistryError(f"the Schema Registry {self.url} {how} (HTTP {error.code})", hint=hint)
-        if 300 <= error.code < 400:
+            return RegistryError(f"the Schema Registry {self.url} {how} (HTTP {status})", hint=hint)
+        if response.is_redirect:
             return RegistryError(
-                f"{self.url}{path} redirects to {error.headers.get('Location')} (HTTP {error.code})",
+                f"{self.url}{path} redirects to {response.headers['location']} (HTTP {status})",
                 hint="credentials are sent to the registry that the spec names and to no other: name the right URL",
             )
         return RegistryError(
-            f"the Schema Registry {self.url} refuses {path}: HTTP {error.code}, {_message(error)[1]}",
+            f"the Schema Registry {self.url} refuses {path}: HTTP {status}, {_message(response, content)[1]}",
             hint="check the URL, and the subject and ids in the spec",
         )
 
@@ -138,17 +149,8 @@ def authorization(environment: Mapping[str, str] = os.environ) -> str | None:
     return "Basic " + base64.b64encode(user_info.encode()).decode() if user_info else None
 
 
-class _NoRedirects(HTTPRedirectHandler):
-    """Refuses redirects: urllib would send the credentials to any host that a redirect names."""
-
-    def redirect_request(  # noqa: PLR0917 - urllib's
-        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
-    ) -> Request | None:
-        return None
-
-
 def _before(end: float, call: Callable[[], T]) -> T:
-    """What `call` returns or raises. Raises TimeoutError at `end`: urllib's own limit is for each read."""
+    """What `call` returns or raises. Raises TimeoutError at `end`: httpx's own limit is for each read."""
     answer: Future[T] = Future()
 
     def run() -> None:
@@ -161,17 +163,10 @@ def _before(end: float, call: Callable[[], T]) -> T:
     return answer.result(max(end - time.monotonic(), 0))
 
 
-def _message(error: HTTPError) -> tuple[int | None, str]:
+def _message(response: httpx.Response, content: bytes) -> tuple[int | None, str]:
     """The registry's own error code and message, where the response has them."""
     try:
-        content = json.loads(error.read(MAX_BYTES))
-        return content["error_code"], str(content["message"])
-    except (ValueError, KeyError, TypeError, OSError, HTTPException):
-        return None, error.reason
-
-
-def _reason(error: Exception) -> str:
-    reason = getattr(error, "reason", error)
-    if isinstance(reason, TimeoutError):
-        return "no answer in time"
-    return str(getattr(reason, "strerror", None) or reason or type(error).__name__)
+        said = json.loads(content)
+        return said["error_code"], str(said["message"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None, response.reason_phrase

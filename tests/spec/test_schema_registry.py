@@ -201,7 +201,7 @@ def test_another_try_may_help(registry: Registry, trouble: tuple[int, str]) -> N
 
 
 @pytest.mark.parametrize(
-    ("trouble", "told"), [((500, "{}"), "HTTP 500"), ((0, ""), "Remote end closed connection without response")]
+    ("trouble", "told"), [((500, "{}"), "HTTP 500"), ((0, ""), "Server disconnected without sending a response.")]
 )
 def test_tries_come_to_an_end(registry: Registry, trouble: tuple[int, str], told: str) -> None:
     registry.troubles = [trouble] * 9
