@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from migrate.batch.ledger.table import Ledger, read_ledger
 from migrate.errors import ExitCode
-from migrate.model.ledger_row import LEDGER_SCHEMA
 from tests.bad_input.support import Migration, at_event, check_clear, raw_records
 from tests.situations.begun import PLANS, plan_file, plan_restored
 from tests.support import tree_state
@@ -49,15 +47,6 @@ def test_status_refuses_a_plan_that_cannot_be_read(stopped: Migration) -> None:
         plan_restored(stopped)
 
 
-def test_a_ledger_of_a_newer_schema_is_refused(stopped: Migration) -> None:
-    append_ledger_row(stopped, schema_version=LEDGER_SCHEMA + 1)
-
-    for verb in ("run", "status"):
-        said = (str(stopped.home / "ledger"), f"has schema {LEDGER_SCHEMA + 1}", "newer Stateferry")
-        check_clear(stopped.run(verb=verb), ExitCode.REFUSED, *stopped.named(*said))
-    assert not stopped.target.exists()
-
-
 def a_log_entry(ledger: Path) -> Path:
     return min(ledger.glob("_delta_log/*.json"))
 
@@ -94,20 +83,6 @@ def test_a_ledger_that_lost_both_copies_of_a_row_is_repaired_by_a_run_alone(stop
     stopped.completes({".": raw_records()})
 
 
-def append_ledger_row(migration: Migration, **columns: object) -> None:
-    """As another version of this tool, or another migration, would."""
-    newest = read_ledger(migration.home)[-1]
-    ledger = Ledger(migration.home, newest.migration_id, "other")
-    ledger.commit(newest.model_copy(update=columns))
-
-
-def test_status_of_what_has_not_begun_is_no_error(raw: Migration) -> None:
-    outcome = raw.run(verb="status")
-
-    assert outcome.code == ExitCode.DONE
-    assert "not started" in outcome.out
-
-
 def test_verifying_a_published_directory_that_was_moved_away_is_refused(raw: Migration) -> None:
     raw.completes({".": raw_records()})
     raw.target.rename(raw.folder / "elsewhere")
@@ -115,9 +90,3 @@ def test_verifying_a_published_directory_that_was_moved_away_is_refused(raw: Mig
     outcome = raw.run("--no-spark", "--quiet", verb="verify")
 
     check_clear(outcome, ExitCode.REFUSED, f"the published directory {raw.target} is not there", "move it back")
-
-
-def test_verifying_what_is_not_rewritten_is_refused(stopped: Migration) -> None:
-    check_clear(
-        stopped.run("--no-spark", "--quiet", verb="verify"), ExitCode.REFUSED, "not rewritten yet", "stateferry run"
-    )

@@ -10,7 +10,7 @@ import pytest
 
 from migrate.errors import ExitCode
 from tests.bad_input.support import Migration, bound_by_mode_bits, check_clear, expected_orders
-from tests.support import flip_byte, make_runs, numbered
+from tests.support import flip_byte
 
 DATABASE = "0_1/rocksdb/orders"
 SST = f"{DATABASE}/000009.sst"
@@ -76,34 +76,6 @@ def test_a_work_dir_that_this_user_may_not_write_is_refused(app: Migration) -> N
 
     app.folder.chmod(0o755)
     app.completes(expected_orders())
-
-
-def test_a_flipped_bit_in_the_write_ahead_log_is_refused(raw: Migration) -> None:
-    records = in_two_log_records(raw.source)
-    (log,) = raw.source.glob("*.log")
-    content = log.read_bytes()
-    flip_byte(log, len(content) // 4)
-
-    raw.refused("state", "restore")
-
-    log.write_bytes(content)
-    raw.completes({".": records})
-
-
-def test_a_write_ahead_log_that_a_crash_cut_short_is_read_up_to_there(raw: Migration) -> None:
-    records = in_two_log_records(raw.source)
-    (log,) = raw.source.glob("*.log")
-    log.write_bytes(log.read_bytes()[:-1])
-
-    raw.completes({".": dict(list(records.items())[:250])})
-
-
-def in_two_log_records(source: Path) -> dict[bytes, bytes]:
-    """500 records that lie in the write-ahead log only, written in two steps."""
-    shutil.rmtree(source)
-    records = list(numbered(500).items())
-    make_runs(source, [{"default": dict(records[:250])}, {"default": dict(records[250:])}], flush=False)
-    return dict(records)
 
 
 def test_a_snapshot_that_went_missing_is_taken_again(app: Migration) -> None:

@@ -79,15 +79,6 @@ def test_a_target_on_another_disk_that_is_too_small_is_refused_before_anything_i
     assert not (app.home / "snapshot").exists()
 
 
-def test_a_work_dir_on_another_disk_cannot_be_linked_to(app: Migration, disk: Path) -> None:
-    app.spec["work_dir"] = str(disk / "work")
-
-    app.refused("cannot hard-link", str(app.source), "work_dir on the file system of the state directory", '"copy"')
-
-    app.set("run", snapshot="copy")
-    app.completes(expected_orders())
-
-
 @pytest.mark.parametrize(
     "event",
     [

@@ -117,7 +117,11 @@ def test_a_work_dir_on_another_disk_is_refused_by_both_and_may_be_copied_to(tmp_
         _, error = really(spec)
         assert error is not None
         assert report.verdict.exit_code == error.exit_code == 6
-        assert failed(report)["work_dir.links"].detail == error.message
+        links = failed(report)["work_dir.links"]
+        assert (links.detail, links.fix) == (error.message, error.hint)
+        assert f"cannot hard-link {spec.source_path}" in error.message
+        assert "work_dir on the file system of the state directory" in error.hint
+        assert '"copy"' in error.hint
         copied = raw(tmp_path, work_dir=str(disk / "work"), run={"snapshot": "copy"})
         report = plan(copied)
         assert report.verdict.exit_code == 0

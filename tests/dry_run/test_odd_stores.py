@@ -12,7 +12,7 @@ import pytest
 import migrate
 from migrate import plan
 from tests.bad_input.support import bound_by_mode_bits
-from tests.dry_run.support import checks, failed, nothing_changes
+from tests.dry_run.support import checks, failed
 from tests.support import (
     KEY_VALUE,
     TIMESTAMPED,
@@ -123,14 +123,6 @@ def test_many_store_partitions_with_a_low_limit_of_open_files(tmp_path: Path) ->
     assert done.stdout.split() == ["0", "120", "600"], done.stderr
 
 
-def test_a_symbolic_link_as_the_source(tmp_path: Path) -> None:
-    make_store(tmp_path / "real", numbered(100))
-    (tmp_path / "state").symlink_to(tmp_path / "real")
-    with nothing_changes(tmp_path):
-        report = plan(raw_spec(tmp_path, tmp_path / "state"))
-    assert report.verdict.exit_code == 0
-
-
 def test_a_clock_that_is_behind_is_reported_and_stops_no_run(tmp_path: Path) -> None:
     store = make_store(tmp_path / "state", numbered(100))
     sst = next(store.glob("*.sst"))
@@ -210,10 +202,3 @@ def test_after_the_end_nothing_is_left_to_do(tmp_path: Path) -> None:
     verdict = plan(spec).verdict
     assert verdict.sentence.startswith("nothing to do: ")
     assert "stop the application" not in verdict.next_step
-
-
-def test_a_sample_never_claims_to_have_seen_everything(tmp_path: Path) -> None:
-    spec = raw_spec(tmp_path, make_store(tmp_path / "state", numbered(2000)))
-    assert "as far as a sample of" in plan(spec, sample=100).verdict.sentence
-    assert "sample" not in plan(spec, full=True).verdict.sentence
-    assert "sample" not in plan(spec).verdict.sentence

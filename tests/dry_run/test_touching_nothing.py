@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,9 +15,9 @@ from migrate import plan
 from migrate.dry_run.dry_run_report import DryRunReport
 from migrate.model.events import Event
 from migrate.spec.spec import Spec
-from tests.batch.switch.support import StopAt, StoppedError, go_on, in_place_spec, make_application
+from tests.batch.switch.support import StoppedError, go_on, in_place_spec, make_application
 from tests.dry_run.support import everything, nothing_changes
-from tests.support import KEY_VALUE, flip_byte, kafka_spec, make_store, numbered, raw_spec
+from tests.support import make_store, numbered, raw_spec
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -30,56 +29,6 @@ def look(base: Path, spec: Spec) -> DryRunReport:
         return plan(spec, sample=50)
 
 
-def test_an_application_that_was_never_migrated(tmp_path: Path) -> None:
-    application = make_application(tmp_path)
-    spec = kafka_spec(tmp_path, application)
-
-    assert look(tmp_path, spec).state == "not started"
-    assert not spec.home.exists()
-    assert not spec.home.parent.exists()
-
-
-@pytest.mark.parametrize(
-    "event", ["snapshot.taken", "plan.stored", "chunk.committed", "assemble.committed", "verify.committed"]
-)
-def test_a_migration_that_stopped_on_its_way(tmp_path: Path, event: str) -> None:
-    spec = in_place_spec(tmp_path, make_application(tmp_path))
-    with pytest.raises(StoppedError):
-        migrate.run(spec, on_event=StopAt(event))
-
-    report = look(tmp_path, spec)
-
-    assert report.verdict.exit_code == 0
-    migrate.run(spec)
-
-
-STAGES: list[tuple[str, Callable[[Spec], object]]] = [
-    ("verified", migrate.run),
-    ("cut over", migrate.cutover),
-    ("rolled back", migrate.rollback),
-    ("cut over", migrate.cutover),
-    ("finalized", migrate.finalize),
-]
-
-
-def test_every_stage_of_a_migration(tmp_path: Path) -> None:
-    spec = in_place_spec(tmp_path, make_application(tmp_path))
-    for state, step in STAGES:
-        step(spec)
-        report = look(tmp_path, spec)
-        assert report.state == state
-        assert report.verdict.exit_code == 0
-
-
-def test_a_cutover_that_stopped_half_way(tmp_path: Path) -> None:
-    spec = in_place_spec(tmp_path, make_application(tmp_path))
-    migrate.run(spec)
-    with pytest.raises(StoppedError):
-        migrate.cutover(spec, on_event=StopAt("cutover.intended"))
-
-    assert look(tmp_path, spec).verdict.exit_code == 6
-
-
 def test_a_snapshot_that_waits_for_its_run(tmp_path: Path) -> None:
     application = make_application(tmp_path)
     spec = in_place_spec(tmp_path, application, run={"source": "snapshot"})
@@ -88,24 +37,6 @@ def test_a_snapshot_that_waits_for_its_run(tmp_path: Path) -> None:
     look(tmp_path, spec)
     go_on(application)
     assert look(tmp_path, spec).verdict.exit_code == 0
-
-
-def test_what_cannot_be_migrated(tmp_path: Path) -> None:
-    store = make_store(tmp_path / "state", numbered(20_000))
-    spec = raw_spec(tmp_path, store)
-    sst = next(store.glob("*.sst"))
-    flip_byte(sst, sst.stat().st_size // 2)
-    assert look(tmp_path, spec).verdict.exit_code == 3
-
-    sst.write_bytes(sst.read_bytes()[:1000])
-    assert look(tmp_path, spec).verdict.exit_code == 6
-
-    (store / "CURRENT").unlink()
-    assert look(tmp_path, spec).verdict.exit_code == 6
-    assert look(tmp_path, raw_spec(tmp_path, tmp_path / "nowhere")).verdict.exit_code == 6
-    assert (
-        look(tmp_path, raw_spec(tmp_path, tmp_path, source={"format": KEY_VALUE, "store": "x"})).verdict.exit_code == 6
-    )
 
 
 def test_a_listener_that_raises(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ SWITCHING: tuple[Mutant, ...] = (
         definition="_start",
         old="migration.record(Step.CUTTING_OVER, journal)",
         new="pass",
-        tests=("test_a_switch_that_was_killed_half_way_can_be_taken_back",),
+        tests=("test_a_half_done_cutover_is_taken_back_by_a_rollback",),
     ),
     Mutant(
         name="locks-not-held-meanwhile",
@@ -108,8 +108,8 @@ SWITCHING: tuple[Mutant, ...] = (
         old='    require_acceptance(concerns, "nothing was cut over")\n',
         new="",
         tests=(
-            "test_what_did_not_stand_the_verification_is_not_cut_over",
-            "test_what_is_not_verified_is_not_cut_over",
+            "test_nothing_moves[found wrong, verify full]",
+            "test_nothing_moves[a run was stopped at verify.started]",
             "test_rejects_are_cut_over_only_once_they_are_accepted",
         ),
     ),
@@ -171,7 +171,7 @@ SWITCHING: tuple[Mutant, ...] = (
         definition="_old_state",
         old="not isinstance(source, SnapshotSource)",
         new="isinstance(source, SnapshotSource)",
-        tests=("test_an_old_store_that_was_written_to_since_is_not_replaced",),
+        tests=("test_nothing_moves[a source that was written to since the run]",),
     ),
     Mutant(
         name="new-writes-lost-unasked",

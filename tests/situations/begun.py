@@ -12,7 +12,7 @@ import pytest
 import migrate
 from migrate.batch.ledger.table import Ledger, read_ledger
 from migrate.batch.run_lock import one_run_at_a_time
-from migrate.model.ledger_row import Step
+from migrate.model.ledger_row import LEDGER_SCHEMA, Step
 from tests.bad_input.support import Migration
 from tests.batch.switch.support import StopAt, StoppedError
 from tests.situations.situation import DONE, REFUSED, Do, app, begun, completes, nothing, raw, stop
@@ -57,9 +57,18 @@ def ran(*verbs: Callable[..., object], then: Do = nothing) -> Do:
     return do
 
 
-def half_cut_over(migration: Migration) -> None:
+def half_cut_over(migration: Migration, at: str = "cutover.exchanged") -> None:
     with pytest.raises(StoppedError):
-        migrate.cutover(migration.load(), on_event=StopAt("cutover.exchanged"))
+        migrate.cutover(migration.load(), on_event=StopAt(at))
+
+
+def stands(state: str) -> Do:
+    """Check what the dry run calls it."""
+
+    def check(migration: Migration) -> None:
+        assert migrate.plan(migration.load()).state == state
+
+    return check
 
 
 def half_abandoned(migration: Migration) -> None:
@@ -121,7 +130,14 @@ PLANS: dict[str, tuple[Callable[[dict[str, object]], str], tuple[str, ...]]] = {
     "empty": (lambda _: "", UNREADABLE),
     "another document": (lambda _: "[]", UNREADABLE),
 }
+STATES: dict[str, list[Callable[..., object]]] = {
+    "cut over": [migrate.cutover],
+    "rolled back": [migrate.cutover, migrate.rollback],
+    "finalized": [migrate.cutover, migrate.finalize],
+}
 SITUATIONS = [
+    *(app(f"a run that stopped at {event}", target=IN_PLACE, do=begun(at=event))
+      for event in ("snapshot.taken", "plan.stored", "chunk.committed", "assemble.committed", "verify.committed")),
     raw("a run has begun", do=begun()),
     *(raw(f"a run has begun, with another {key}", do=begun(run={key: value}))
       for key, value in {"chunk_size": 20_000, "verify": "digest", "on_reject": "skip", "snapshot": "copy"}.items()),
@@ -145,10 +161,15 @@ SITUATIONS = [
     raw("published", do=ran()),
     raw("published and gone", REFUSED, do=ran(then=lambda migration: shutil.rmtree(migration.target))),
     app("a half-done cut-over", REFUSED, target=IN_PLACE, do=ran(then=half_cut_over)),
-    app("cut over", target=IN_PLACE, do=ran(migrate.cutover)),
+    *(app(state, target=IN_PLACE, do=ran(*verbs, then=stands(state)))
+      for state, verbs in STATES.items()),
+    app("a cut-over that has only written its journal", REFUSED, target=IN_PLACE,
+        do=ran(then=lambda migration: half_cut_over(migration, "cutover.intended"))),
     app("a snapshot was taken", target=IN_PLACE, run={"source": "snapshot"},
         do=lambda migration: migrate.snapshot(migration.load())),
     raw("a torn ledger", do=begun(torn_ledger)),
+    raw("a ledger of a newer schema", REFUSED, "{home}/ledger", f"has schema {LEDGER_SCHEMA + 1}", "newer Stateferry",
+        do=begun(another_row(schema_version=LEDGER_SCHEMA + 1))),
     raw("the ledger of another migration", REFUSED, "belongs to the migration another", "another `name`",
         do=begun(another_row(migration_id="another", step=Step.ASSEMBLED))),
     *(raw(f"a plan that cannot be read, {what}", REFUSED, "{home}/plan-0001.json", *said, do=begun(plan_file(change)),

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tests.bad_input.support import Migration
 from tests.shared.locks import LOCK_FILE, OPEN_STORE, another_process
-from tests.situations.situation import DONE, FAILED, REFUSED, Around, Do, app, completes, raw
-from tests.support import flip_byte
+from tests.situations.situation import DONE, FAILED, REFUSED, Around, Do, app, completes, published, raw
+from tests.support import flip_byte, make_runs, numbered
 
 DATABASE = "0_1/rocksdb/orders"
 SST = f"{DATABASE}/000009.sst"
@@ -65,6 +65,19 @@ def touch(file: str) -> Do:
     return lambda migration: (migration.source / file).touch()
 
 
+def log_alone(damage: Callable[[Path], object]) -> Do:
+    """500 records that lie in the write-ahead log only, written in two steps, and a change of it."""
+
+    def do(migration: Migration) -> None:
+        shutil.rmtree(migration.source)
+        found = [*numbered(500).items()]
+        runs = [{"default": dict(found[:250])}, {"default": dict(found[250:])}]
+        make_runs(migration.source, runs, flush=False)
+        spoil("*.log", damage)(migration)
+
+    return do
+
+
 HELD = ("is held by process", "stop the application", "run the command again")
 SITUATIONS = [
     *(app(f"a data file of {what}", REFUSED, DATABASE, "000009.sst", "restore", do=spoil(SST, damage),
@@ -76,6 +89,10 @@ SITUATIONS = [
         do=spoil("*.sst", flip(0.5)), then=completes(restored("*.sst"))),
     raw("a damaged first block", FAILED, "column family 'default'", "its first record",
         do=spoil("*.sst", flip(100)), then=completes(restored("*.sst"))),
+    raw("a flipped bit in the log", REFUSED, "state", "restore", do=log_alone(flip(0.25)),
+        then=completes(restored("*.log"), lambda: {".": numbered(500)})),
+    raw("a log that a crash cut short", do=log_alone(shorten(1)),
+        then=published(lambda: {".": dict([*numbered(500).items()][:250])})),
     app("a missing manifest", REFUSED, DATABASE, "MANIFEST-000005", "CURRENT", "restore",
         do=spoil(MANIFEST, Path.unlink)),
     app("a damaged manifest", REFUSED, DATABASE, "restore", do=spoil(MANIFEST, flip(20))),

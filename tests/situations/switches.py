@@ -270,7 +270,7 @@ REFUSALS = [
             spec=spec(run={"verify": "off"}), code=MISMATCH, then=goes_on(run)),
     *(Refusal(f"the application holds {file}", "app", (cutover,), f"{file} {HELD}", "stop the application",
               around=holding(file), then=goes_on(cutover)) for file in LOCKS),
-    *(Refusal(f"the new version holds {file}", "app", (rollback,), f"{file} {HELD}", around=holding(file),
+    *(Refusal(f"the new version holds {file}", "app", (rollback, discarding), f"{file} {HELD}", around=holding(file),
               do=ran(cutover), then=goes_on(rollback)) for file in LOCKS),
     Refusal("somebody has a new store open", "app", (cutover,), HELD,
             around=lambda app: another_process(OPEN_STORE, app.staged(FIRST))),
@@ -286,7 +286,8 @@ REFUSALS = [
               "which is not RocksDB's", "move it elsewhere", do=partial(foreign, name))
       for name in ("notes.txt", "nested/CURRENT")),
     *(Refusal(f"a migration that publishes, from {source}", "lone", (cutover, rollback),
-              r"publishes a new state directory, \[target\] path", spec=publishing(source, target), code=USAGE)
+              r"publishes a new state directory, \[target\] path", "configure the application to use",
+              spec=publishing(source, target), code=USAGE)
       for source, target in ((RAW, RAW), (KEY_VALUE, TIMESTAMPED))),
     Refusal("nothing was cut over", "app", (rollback,), "nothing of 'test' was cut over"),
     Refusal("finalized", "app", (rollback,), "the old stores are gone", do=ran(cutover, finalize)),
@@ -306,6 +307,7 @@ REFUSALS = [
             do=ran(cutover, then=put_back_by_hand)),
     *(Refusal(f"the application has removed {path}", "app", (rollback,), IS_GONE, then=comes_back,
               do=ran(cutover, then=partial(lost, path))) for path in ("0_1", "0_1/rocksdb", "0_1/rocksdb/orders")),
+    Refusal("what is not rewritten yet", "fresh", (verify,), "not rewritten yet", RUN, do=stopped("plan.stored")),
     Refusal("a half-done cut-over", "app", (verify,), "cannot be verified: it is half way: cutting over",
             do=stopped("cutover.exchanged", cutover)),
     Refusal("without a snapshot", "fresh", (run,), "there is no snapshot", "stateferry snapshot", spec=later_spec),

@@ -7,25 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from migrate import RefusedError, VerificationError, cutover, rollback, run
-from migrate.errors import SourceChangedError
-from migrate.model.events import Event
+from migrate import cutover, rollback
 from migrate.stores.files import can_exchange
 from migrate.stores.lock import lock_holders
 from tests.batch.switch.support import (
     DATA,
-    FIRST,
     PARTITIONS,
     TASKS,
     Application,
     StopAt,
-    StoppedError,
-    content,
-    lone_records,
-    lone_spec,
     write_to,
 )
-from tests.support import make_store, open_store, read_family, tree_state
 
 
 def test_between_two_renames_no_store_partition_is_without_a_store(
@@ -57,43 +49,6 @@ def test_no_process_can_open_the_stores_meanwhile(name: str, app: Application) -
     assert held
     assert all(found == set(locks) for found in held)
     assert lock_holders(locks) == {}
-
-
-def test_a_switch_that_was_killed_half_way_can_be_taken_back(app: Application) -> None:
-    """By what was written down before anything moved."""
-    old = {partition: content(app.live(partition)) for partition in PARTITIONS}
-    with pytest.raises(StoppedError):
-        cutover(app.spec, on_event=StopAt("cutover.exchanged", 2))
-    assert app.standing() == {"old", "new"}
-    assert rollback(app.spec).state == "rolled back"
-    assert {partition: content(app.live(partition)) for partition in PARTITIONS} == old
-
-
-def test_what_is_not_verified_is_not_cut_over(folder: Path) -> None:
-    make_store(folder / "state", lone_records())
-    spec = lone_spec(folder)
-    with pytest.raises(StoppedError):
-        run(spec, on_event=StopAt("verify.started"))
-    before = tree_state(folder / "state")
-    with pytest.raises(RefusedError, match="not verified"):
-        cutover(spec)
-    assert tree_state(folder / "state") == before
-
-
-def test_what_did_not_stand_the_verification_is_not_cut_over(folder: Path) -> None:
-    make_store(folder / "state", lone_records())
-    spec = lone_spec(folder)
-
-    def damage(event: Event) -> None:
-        if event.name == "assemble.ingested":  # before anybody has noted what it holds
-            with open_store(event.facts["folder"]) as database:
-                database.delete(min(lone_records()))
-
-    with pytest.raises(VerificationError):
-        run(spec, on_event=damage)
-    with pytest.raises(VerificationError, match="found the new stores wrong"):
-        cutover(spec)
-    assert read_family(folder / "state") == lone_records()
 
 
 @pytest.mark.parametrize("verb", ["cutover", "rollback"])
@@ -140,12 +95,3 @@ def test_a_rollback_lowers_positions_before_it_exchanges(app: Application) -> No
     watch = StopAt(look=look)
     rollback(app.spec, discard_new_writes=True, on_event=watch)
     assert watch.seen["rollback.positioned"] == 1
-
-
-def test_an_old_store_that_was_written_to_since_is_not_replaced(app: Application) -> None:
-    write_to(app.live(FIRST))
-    before = tree_state(app.path)
-    with pytest.raises(SourceChangedError):
-        cutover(app.spec)
-    assert tree_state(app.path) == before
-    assert app.steps() == []

@@ -14,7 +14,6 @@ from migrate.errors import ExitCode
 from tests.bad_input.support import Migration, app_migration, check_clear, expected_orders
 from tests.batch.switch.support import DATA, write_to
 from tests.shared.commands import CommandServer, Outcome
-from tests.shared.locks import LOCK_FILE, another_process
 from tests.support import read_family, tree_state
 
 ORDERS = "0_0/rocksdb/orders"
@@ -145,17 +144,6 @@ def test_new_writes_are_discarded_by_their_option_alone(orders: Migration) -> No
     done(orders.run("--cutover"), "cut over")
 
 
-def test_a_held_lock_is_refused_before_anything_moves(orders: Migration) -> None:
-    done(orders.run())
-    (orders.source / ".lock").touch()
-    with another_process(LOCK_FILE, orders.source / ".lock") as pid:
-        refused(orders, "cutover", f"is held by process {pid}", "stop the application")
-    done(orders.run(verb="cutover"))
-    with another_process(LOCK_FILE, orders.source / ORDERS / "LOCK") as pid:
-        refused(orders, "rollback", f"is held by process {pid}", "stop the application")
-        refused(orders, "rollback", f"is held by process {pid}", options=("--discard-new-writes",))
-
-
 def test_a_source_that_was_written_to_is_refused_and_abandoned(orders: Migration) -> None:
     done(orders.run())
     write_to(orders.source / ORDERS)
@@ -163,14 +151,6 @@ def test_a_source_that_was_written_to_is_refused_and_abandoned(orders: Migration
     done(orders.run(verb="abandon"), "removed", str(orders.home))
     assert not orders.home.exists()
     done(orders.run(verb="abandon"), "the folder did not exist")
-
-
-@pytest.mark.parametrize("verb", ["cutover", "rollback"])
-def test_a_migration_that_publishes_has_nothing_to_switch(verb: str, orders: Migration) -> None:
-    orders.set("target", path="new")
-    check_clear(
-        orders.run(verb=verb), ExitCode.USAGE, f"{verb}: this migration publishes", "configure the application to use"
-    )
 
 
 def test_a_snapshot_is_migrated_and_cut_over(orders: Migration) -> None:
