@@ -43,7 +43,8 @@ _REPLAY_HINT = (
 
 _OWN_PROCESS_HINT = (
     "the function was given as an object, with code that is in no file or with other than plain values: only the "
-    "process that started recognizes it. Put it into a module, and name it: module:function. For this migration, "
+    "process that started recognizes it. Make it a function of a module, which a spec names: module:function. For this "
+    "migration, "
 )
 
 

@@ -197,7 +197,7 @@ def test_a_function_given_as_an_object_is_another_one_once_its_modules_change(tm
 def test_what_no_other_process_recognizes_is_told_to_be_given_by_name(tmp_path: Path, way: str, convert: str) -> None:
     said = _resumed(tmp_path, convert=convert, way=way)
     assert "changed since: function\n" in said
-    assert "Put it into a module, and name it: module:function" in said
+    assert "Make it a function of a module, which a spec names: module:function" in said
     assert "stateferry abandon SPEC" in said
 
 

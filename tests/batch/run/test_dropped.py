@@ -1,6 +1,7 @@
 """What the function drops is a loss: refused unless the spec allows it, counted, and shown wherever the rest is."""
 
 import struct
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -165,9 +166,10 @@ def test_an_empty_store_is_planned_only_where_all_may_go(tmp_path: Path) -> None
 
 def test_in_code_it_is_allowed_by_an_argument(tmp_path: Path) -> None:
     source = make_store(tmp_path / "old", numbered(20))
+    drop = partial(migrate_store, source, tmp_path / "new", source=RAW, target=RAW, convert=lambda record: None)
     with pytest.raises(DroppedError, match="it returns None"):
-        migrate_store(source, tmp_path / "new", source=RAW, target=RAW, convert=lambda record: None)
-    done = migrate_store(source, tmp_path / "new", source=RAW, target=RAW, convert=lambda record: None, may_drop=True)
+        drop()
+    done = drop(may_drop=True)
     assert (done.totals.dropped, done.totals.records_out) == (20, 0)
 
 
