@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import subprocess
 import sys
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,9 +16,9 @@ from deltalake import DeltaTable
 from rocksdict import Options, Rdict, ReadOptions
 
 from migrate import library_messages as messages
+from tests.stores.test_unreadable import unpacked
 from tests.support import make_store
 
-STORES = Path(__file__).parent / "fixtures/rocksdb-9.8.4/stores.tar.xz"
 COMMITTED = "transactions-write_committed-committed"
 OPEN = "import sys; from rocksdict import *; Rdict(sys.argv[1], Options(raw_mode=True))"
 
@@ -75,11 +74,8 @@ def _of_rocksdict(folder: Path) -> object:
     return Rdict(str(folder / "store"), Options(raw_mode=True), {"default": Options(raw_mode=True)})
 
 
-def _unpacked(folder: Path, name: str) -> object:
-    with tarfile.open(STORES) as archive:
-        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 and newer
-        archive.extractall(folder, [file for file in archive if file.name.split("/")[1:2] == [name]])
-    path, options = str(folder / "stores" / name), Options(raw_mode=True)
+def _written_elsewhere(folder: Path, name: str) -> object:
+    path, options = str(unpacked(folder, name)), Options(raw_mode=True)
     return Rdict(path, options, dict.fromkeys(Rdict.list_cf(path, options), options))
 
 
@@ -100,8 +96,8 @@ PROVOKED: dict[str, tuple[Callable[[Path], object], set[str]]] = {
     "value": (lambda folder: _stored(folder).put(b"a", "1"), {"is_not_bytes"}),
     "deletion": (lambda folder: _stored(folder).delete("a"), {"is_not_bytes"}),
     "comparator": (_of_rocksdict, {"other_comparator"}),
-    "transactions": (lambda folder: _unpacked(folder, COMMITTED), {"is_about_transactions"}),
-    "family": (lambda folder: _unpacked(folder, "name-not-utf8"), {"has_family_not_utf8"}),
+    "transactions": (lambda folder: _written_elsewhere(folder, COMMITTED), {"is_about_transactions"}),
+    "family": (lambda folder: _written_elsewhere(folder, "name-not-utf8"), {"has_family_not_utf8"}),
     "RocksDB, a file": (lambda folder: _open(_below_a_file(folder)), {"ENOTDIR"}),
     "delta-rs, a file": (lambda folder: DeltaTable(_below_a_file(folder)), {"ENOTDIR"}),
     "properties": (lambda _: AdminClient({"security.protocol": "ssl", "ssl.key.pem": "-"}), {"do_not_fit_together"}),

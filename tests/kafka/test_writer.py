@@ -105,15 +105,6 @@ def test_what_a_killed_writer_left_open_ends_with_its_rerun(
     assert keys(connection, topic, 0, 23) == list(range(12))
 
 
-def test_an_error_in_between_leaves_nothing_to_be_read(connection: Connection, cluster: Cluster, topic: str) -> None:
-    with pytest.raises(ZeroDivisionError), Writer(connection, topic, 0, topic) as writer:
-        writer.write(records(0, 10))
-        writer._producer.flush()
-        raise ZeroDivisionError
-    write(connection, topic, records(10, 11))
-    assert keys(connection, topic, 0, 12) == [10]
-
-
 def test_batches_are_no_larger_than_the_topic_takes(connection: Connection, cluster: Cluster, topic: str) -> None:
     cluster.create_topic(f"{topic}-small", partitions=1, replication=1, settings={"max.message.bytes": "2000"})
     assert write(connection, f"{topic}-small", records(0, 500, size=100)) == 499

@@ -83,7 +83,7 @@ SOURCE: tuple[Mutant, ...] = (
         definition="_follow",
         old="        if tag == _PREPARED:\n",
         new="        if tag == _COMMITTED:\n",
-        tests=("test_what_was_prepared_and_not_committed_is_refused[prepared-prepared-flushed]",),
+        tests=("test_transactions_that_did_not_end_or_are_in_the_log_are_refused[prepared-prepared-flushed]",),
     ),
     Mutant(
         name="locks-above-not-probed",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from itertools import pairwise, product
 from pathlib import Path
@@ -300,15 +301,6 @@ def test_damage_in_one_of_several_runs(tmp_path: Path) -> None:
         _scan(path)
 
 
-@pytest.mark.parametrize("name", ["CURRENT", "MANIFEST"])
-def test_a_missing_file_is_refused_by_name(name: str, tmp_path: Path) -> None:
-    path = make_store(tmp_path / "db", numbered(10))
-    for file in path.glob(f"{name}*"):
-        file.unlink()
-    with pytest.raises(RefusedError, match=name), open_read_only(path):
-        pass
-
-
 def test_a_missing_sst_file_is_refused_by_name(tmp_path: Path) -> None:
     path = make_store(tmp_path / "db", numbered(10))
     (file,) = path.glob("*.sst")
@@ -319,19 +311,27 @@ def test_a_missing_sst_file_is_refused_by_name(tmp_path: Path) -> None:
     assert "stateferry-" not in caught.value.message
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"MANIFEST-999999\n"])
-def test_a_damaged_current_is_refused(content: bytes, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("CURRENT", None, "no file CURRENT"),
+        ("CURRENT", b"", "lacks a manifest, which its CURRENT names"),
+        ("CURRENT", b"\xff\xfe", "CURRENT does not name a manifest"),
+        ("CURRENT", b"MANIFEST-999999\n", "lacks MANIFEST-999999"),
+        ("MANIFEST-*", None, "lacks MANIFEST-"),
+        ("MANIFEST-*", 20, "RocksDB cannot open"),
+    ],
+)
+def test_missing_and_damaged_metadata_are_refused_by_name(
+    name: str, content: bytes | int | None, message: str, tmp_path: Path
+) -> None:
     path = make_store(tmp_path / "db", numbered(10))
-    (path / "CURRENT").write_bytes(content)
-    with pytest.raises(RefusedError, match=r"CURRENT|MANIFEST"), open_read_only(path):
-        pass
-
-
-def test_a_truncated_manifest_is_refused(tmp_path: Path) -> None:
-    path = make_store(tmp_path / "db", numbered(10))
-    (manifest,) = path.glob("MANIFEST-*")
-    manifest.write_bytes(manifest.read_bytes()[:20])
-    with pytest.raises(RefusedError, match="RocksDB cannot open"), open_read_only(path):
+    (file,) = path.glob(name)
+    if isinstance(content, bytes):
+        file.write_bytes(content)
+    else:
+        file.unlink() if content is None else os.truncate(file, content)
+    with pytest.raises(RefusedError, match=message), open_read_only(path):
         pass
 
 
