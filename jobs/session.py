@@ -30,6 +30,7 @@ from jobs.java import JavaNotFoundError, find_java_home
 from migrate.batch.chunk.executor import STARTS, check_master
 from migrate.batch.log import SPARK_LOGGER
 from migrate.errors import MigrationError, RefusedError
+from migrate.library_messages import beginning
 from migrate.model.packages import OUR_PACKAGES, PLACE
 
 _LOCAL = re.compile(r"local(\[.*\])?")
@@ -41,7 +42,6 @@ _YARN_ANSWERS_SOON = {
 }
 _OF_NO_MASTER = "spark-application-"
 """So begins the id of an application to which a standalone master gave none: Spark stops it soon, without an error."""
-_CAUSE = "Caused by: "
 _HOST_NAMES = ("SPARK_LOCAL_HOSTNAME", "SPARK_LOCAL_IP")
 """The variables by which Spark knows its host; else it has the host's name resolved."""
 _ADDRESSES = ("spark.driver.bindAddress", "spark.driver.host", *_HOST_NAMES)
@@ -237,7 +237,7 @@ def _started(conf: SparkConf, name: str) -> SparkContext:
     try:
         context = SparkContext(conf=conf)
     except Exception as error:  # Spark and py4j raise errors of many classes
-        raise _no_application(chosen, _first_message(error)) from error
+        raise _no_application(chosen, beginning(str(error)) or type(error).__name__) from error
     if chosen.startswith("spark://") and str(context.applicationId).startswith(_OF_NO_MASTER):
         context.stop()
         raise _no_application(chosen, "the master does not answer")
@@ -249,15 +249,6 @@ def _no_application(master: str, reason: str) -> RefusedError:
         f"no Spark application starts on {master}: {reason}",
         hint="check --master, and that the master is running; Spark's log above has more",
     )
-
-
-def _first_message(error: BaseException) -> str:
-    """The first line of Spark's message that is not part of a stack trace, and its cause where it lacks that."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    messages = [line for line in lines if not line.startswith(("at ", "An error occurred while calling"))]
-    first = (messages or lines or [type(error).__name__])[0].removeprefix(": ")
-    causes = [line.removeprefix(_CAUSE) for line in lines if line.startswith(_CAUSE)]
-    return first if not causes or causes[-1] in first else f"{first} ({causes[-1]})"
 
 
 def settings(given: Iterable[tuple[str, str]], master: str | None, environment: Mapping[str, str]) -> dict[str, str]:

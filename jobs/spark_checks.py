@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 import uuid
 from collections import Counter
@@ -29,6 +28,7 @@ from jobs.session import java_home, spark_context
 from migrate.batch.preflight.check import SPARK_CHECKS, Check, Outcome
 from migrate.dry_run.estimate import PROCESS_BYTES
 from migrate.errors import RefusedError
+from migrate.library_messages import error_of_python, missing_program, other_pythons
 from migrate.model.display import plural
 from migrate.spec.conversion import conversion_ref
 from migrate.spec.spec import Spec
@@ -47,8 +47,6 @@ PROMISE = (
     "(NFS: mount it with actimeo=0, and not with nocto), or run one job on each host with --master 'local[*]'; "
     "docs/scale.md says what a run needs of it"
 )
-_OTHER_PYTHON = re.compile(r"different version: (\S+) than that in driver:? (\d+\.\d+)")
-_NO_PYTHON = re.compile(r'Cannot run program "([^"]+)"')
 _NEEDS = {
     "spark.java": (),
     "spark.session": ("spark.java",),
@@ -293,19 +291,17 @@ def run_probes(
 
 def explain_failure(text: str) -> RefusedError:
     """Turn Spark's message about a failed task into an error for the operator."""
-    if (versions := _OTHER_PYTHON.search(text)) is not None:
+    if (versions := other_pythons(text)) is not None:
         return RefusedError(
-            f"the executors run Python {versions[1]}, the driver {versions[2]}",
+            f"the executors run Python {versions[0]}, the driver {versions[1]}",
             hint="set PYSPARK_PYTHON to a Python of the driver's version that all executors have",
         )
-    if (program := _NO_PYTHON.search(text)) is not None:
+    if (program := missing_program(text)) is not None:
         return RefusedError(
-            f"the executors have no {program[1]}", hint="set PYSPARK_PYTHON to a Python that all executors have"
+            f"the executors have no {program}", hint="set PYSPARK_PYTHON to a Python that all executors have"
         )
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
     return RefusedError(
-        f"Python fails on the executors: {(errors or lines or ['without a message'])[-1]}",
+        f"Python fails on the executors: {error_of_python(text) or 'without a message'}",
         hint="check that PYSPARK_PYTHON is a Python with stateferry[batch] (docs/install.md)",
     )
 

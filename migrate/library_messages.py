@@ -12,6 +12,9 @@ _OF_THE_STORAGE = ("Corruption: ", "IO error: ", "Shutdown in progress", "Operat
 _OTHER_COMPARATOR = re.compile(r"does not match existing comparator (\S+)")
 _NO_FAMILY = re.compile(r"Column famil(y|ies) not (found|opened).*\ufffd", re.DOTALL)
 _TRANSACTIONS = re.compile(r"TransactionDB|txn tag")
+_OTHER_PYTHON = re.compile(r"different version: (\S+) than that in driver:? (\d+\.\d+)")
+_NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
+_ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
 _FILE = re.compile(r"(\d+\.(?:sst|blob))")
 
 
@@ -80,3 +83,34 @@ def is_unknown_property(reason: str) -> bool:
 def do_not_fit_together(reason: str) -> bool:
     """librdkafka 2.x: whether the properties make no client, though each may be right where others are set."""
     return reason.startswith("Failed to create")
+
+
+def beginning(reason: str) -> str:
+    """py4j 0.10.9: the first line of Spark's that is not part of a stack trace, and its cause where it lacks that."""
+    lines = _lines(reason)
+    first = next((line for line in lines if not line.startswith(("at ", "An error occurred while calling"))), "")
+    first = (first or next(iter(lines), "")).removeprefix(": ")
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    return first if not causes or causes[-1] in first else f"{first} ({causes[-1]})"
+
+
+def other_pythons(reason: str) -> tuple[str, str] | None:
+    """PySpark 4: the version of Python that a task met, and that of the driver, where these differ."""
+    found = _OTHER_PYTHON.search(reason)
+    return found and (found[1], found[2])
+
+
+def missing_program(reason: str) -> str | None:
+    """Java: the program that a process cannot run, such as the Python of Spark's tasks."""
+    found = _NO_PROGRAM.search(reason)
+    return found and found[1]
+
+
+def error_of_python(reason: str) -> str:
+    """PySpark 4: the line that names the error of a task, else the last one."""
+    lines = _lines(reason)
+    return next((line for line in reversed(lines) if _ERROR.match(line)), next(reversed(lines), ""))
+
+
+def _lines(reason: str) -> list[str]:
+    return [line.strip() for line in reason.splitlines() if line.strip()]

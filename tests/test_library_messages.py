@@ -1,4 +1,7 @@
-"""Each message that `library_messages` decides by, from the library that writes it: what is taken for what."""
+"""Each message that `library_messages` decides by, from the library that writes it: what is taken for what.
+
+Those of Spark that need a JVM are in tests/spark: test_doctor.py and test_masters.py.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ import rocksdict
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from deltalake import DeltaTable
+from pyspark.worker_util import check_python_version
 from rocksdict import Options, Rdict, ReadOptions
 
 from migrate import library_messages as messages
@@ -101,14 +105,15 @@ PROVOKED: dict[str, tuple[Callable[[Path], object], set[str]]] = {
     "RocksDB, a file": (lambda folder: _open(_below_a_file(folder)), {"ENOTDIR"}),
     "delta-rs, a file": (lambda folder: DeltaTable(_below_a_file(folder)), {"ENOTDIR"}),
     "properties": (lambda _: AdminClient({"security.protocol": "ssl", "ssl.key.pem": "-"}), {"do_not_fit_together"}),
+    "another Python": (lambda _: check_python_version("2.7"), {"other_pythons"}),
     "property": (lambda _: AdminClient({"colour": "red", "log_level": 0}), {"is_unknown_property"}),
 }
+SPARKS = {"beginning", "error_of_python", "missing_program"}
 MEANINGS: dict[str, Callable[[str], object]] = {
     **{name: meaning for name, meaning in vars(messages).items() if name.startswith(("is_", "has_family", "met_"))},
     "is_storage_error": lambda reason: messages.is_storage_error(Exception(reason)),
-    "other_comparator": messages.other_comparator,
-    "missing_file": messages.missing_file,
-    "do_not_fit_together": messages.do_not_fit_together,
+    **{name: getattr(messages, name) for name in ("other_comparator", "missing_file", "do_not_fit_together")},
+    **{name: getattr(messages, name) for name in ("other_pythons", "missing_program")},
     "ENOENT": lambda reason: messages.has_errno(reason, errno.ENOENT),
     "ENOTDIR": lambda reason: messages.has_errno(reason, errno.ENOTDIR),
 }
@@ -129,8 +134,9 @@ def test_the_library_writes_what_is_looked_for(case: str, tmp_path: Path) -> Non
 
 def test_each_function_is_provoked() -> None:
     public = {name for name, each in vars(messages).items() if getattr(each, "__module__", "") == messages.__name__}
+    public = {name for name in public if not name.startswith("_")}
     expected = {name for _, names in PROVOKED.values() for name in names}
-    assert public - expected == {"has_errno"}
+    assert public - expected == {"has_errno", *SPARKS}
 
 
 def test_rocksdb_names_the_statuses_that_are_not_provoked() -> None:
