@@ -18,9 +18,11 @@ Streamiz.Kafka.Net.State.Logging, State.Internal.StateManagerTools.ConverterForS
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from formats.encoding.headers import Headers
+from formats.errors import InvalidEntryError
 from formats.layout import HEADERS, PLAIN, TIMESTAMP, Carried, Field, Framing, RecordLayout, compile_fields
 from formats.program import Operation
 
@@ -75,6 +77,8 @@ class ChangelogForm:
     """The layout of a value in the changelog."""
     own_keys: tuple[bytes, ...] = ()
     """Prefixes of the owning system's own keys among the entries, of which the changelog has no record."""
+    family_header: str | None = None
+    """The header that names the column family of a record's entry; None: a topic serves one family."""
 
     @property
     def is_in_order_of_time(self) -> bool:
@@ -106,7 +110,15 @@ class ChangelogForm:
 
     def reads_as(self, other: ChangelogForm) -> bool:
         """Whether a changelog of this form is one of the other, too."""
-        return (self.key_schema, self.logged_layout) == (other.key_schema, other.logged_layout)
+        mine, theirs = ((each.key_schema, each.logged_layout, each.family_header) for each in (self, other))
+        return mine == theirs
+
+    def place_of(self, headers: Iterable[tuple[str, bytes | None]]) -> str:
+        """The column family of a record's entry. Raises InvalidEntryError where its headers do not tell."""
+        family = dict(headers).get(self.family_header or "")
+        if family is None:
+            raise InvalidEntryError(f"no header {self.family_header} names its column family")
+        return family.decode("utf-8", "replace")
 
     def records(self, key: bytes, value: bytes) -> tuple[ChangelogRecord, ...]:
         """The records that stand for an entry, the latest one last. Raises EntryError."""

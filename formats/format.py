@@ -79,6 +79,8 @@ class Format:
     """Whether the owning system can rebuild the store from a changelog."""
     changelog_layout: RecordLayout = PLAIN
     """The layout of a value in the changelog: the bare payload unless the owning system adds to it."""
+    family_header: str | None = None
+    """The header that names the column family of a changelog's record, where its topic serves several."""
     keeps_keys_in_tasks: bool = False
     """Whether a key's hash determines its task, so that a changed key may belong to another one."""
     since: str | None = None
@@ -95,7 +97,7 @@ class Format:
     def changelog_form(self) -> ChangelogForm:
         """How an entry appears in the changelog."""
         own_keys = (*self.metadata_keys, *self.position_keys)
-        return ChangelogForm(self.key_schema, self.value_layout, self.changelog_layout, own_keys)
+        return ChangelogForm(self.key_schema, self.value_layout, self.changelog_layout, own_keys, self.family_header)
 
     @property
     def on_columns(self) -> Callable[[bytes, Sequence[tuple[bytes, bytes]]], bytes] | None:

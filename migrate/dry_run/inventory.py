@@ -177,11 +177,13 @@ def _bounds(database: Database, family: str, tables: list[_Table]) -> tuple[int,
 
 
 def _positions(source: Source, partition: StorePartition, database: Database) -> Iterator[ChangelogPosition]:
-    where = next(map(str, source.system.offsets.side_files(partition)), "the store")
-    found = [(line, where) for line in source.system.offsets.read(source.path, partition).lines]
-    for family in [name for name in source.format.metadata_families if name in database.families]:
-        lines = source.system.offsets.among(_first_entries(database, family))
-        found += [(line, f"column family {family!r}") for line in lines]
+    offsets, families = source.system.offsets, source.format.metadata_families
+    where = next(map(str, offsets.side_files(partition)), "the store")
+    found = [(line, where) for line in offsets.read(source.path, partition).lines]
+    inside = (
+        "the store" if source.format.position_keys else " and ".join(f"column family {each!r}" for each in families)
+    )
+    found += [(line, inside) for line in offsets.within(source.application, partition, [database.directory]).lines]
     for (topic, number, offset), where in found:
         stated, position = None if offset < 0 else offset, source.system.offsets.next_record(offset)
         yield ChangelogPosition(topic=topic, partition=number, offset=stated, position=position, where=where)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
-from formats import Format, Headers
+from formats import EntryError, Format, Headers
 from formats.changelog import UNKNOWN_TIME, ChangelogForm, ChangelogRecord
 from formats.encoding.headers import pack_sized, unpack_sized
 from formats.layout import TIMESTAMP
 from formats.program import Operation
 from migrate.engine.bail_out import BailOutError
 from migrate.engine.columns import TIME_BYTES, CompiledColumn, pack_times, read_times
+from migrate.errors import ChangelogFailedError
 from migrate.stores.batch import Batch, Buffer, ChangelogBatch, RecordHeaders
 
 _SIGN = -(1 << 63)
@@ -144,6 +145,58 @@ def keyed_by_time(batch: ChangelogBatch) -> ChangelogBatch:
 def keyed_plainly(batch: ChangelogBatch) -> ChangelogBatch:
     """The records of `keyed_by_time` under their own keys."""
     return replace(batch, keys=[key[TIME_BYTES:] for key in batch.keys])
+
+
+def family_prefix(form: ChangelogForm, family: str) -> bytes:
+    """What keys of a column family begin with where a topic serves several: so they sort by family, then by key."""
+    return b"" if form.family_header is None else family.encode() + b"\0"
+
+
+def by_family(form: ChangelogForm, families: Iterable[str]) -> list[tuple[bytes, tuple[str, ...]]]:
+    """The families whose entries are merged into records in key order, each group with the prefix of its keys."""
+    if form.family_header is None:
+        return [(b"", tuple(families))]
+    return [(family_prefix(form, family), (family,)) for family in sorted({*families})]
+
+
+def plain_key(form: ChangelogForm, key: bytes) -> bytes:
+    """A key without the prefix of its family."""
+    return key if form.family_header is None else key.partition(b"\0")[2]
+
+
+def with_prefix(batch: ChangelogBatch, prefix: bytes) -> ChangelogBatch:
+    """The records under keys that begin with a prefix."""
+    return replace(batch, keys=[prefix + key for key in batch.keys]) if prefix else batch
+
+
+def placed(form: ChangelogForm, batches: Iterable[ChangelogBatch]) -> Iterator[ChangelogBatch]:
+    """Records of a topic under keys with the prefixes of their families. Raises ChangelogFailedError."""
+    for batch in batches:
+        if form.family_header is None:
+            yield batch
+            continue
+        every = batch.headers or [[]] * len(batch)
+        try:
+            prefixes = [family_prefix(form, form.place_of(headers)) for headers in every]
+        except EntryError as error:
+            raise ChangelogFailedError(
+                f"a changelog has a record that is not one of the format: {error}",
+                hint="is [source] format the format that the store has?",
+            ) from error
+        keys = [prefix + key for prefix, key in zip(prefixes, batch.keys, strict=True)]
+        own = [[each for each in headers if each[0] != form.family_header] for headers in every]
+        yield replace(batch, keys=keys, headers=own if any(own) else None)
+
+
+def addressed(form: ChangelogForm, batches: Iterable[ChangelogBatch]) -> Iterator[ChangelogBatch]:
+    """The records of `placed` as a topic has them: under their own keys, with the headers of their families."""
+    for batch in batches:
+        if form.family_header is None:
+            yield batch
+            continue
+        every = zip(batch.keys, batch.headers or [[]] * len(batch), strict=True)
+        headers = [[*own, (form.family_header, key.partition(b"\0")[0])] for key, own in every]
+        yield replace(batch, keys=[plain_key(form, key) for key in batch.keys], headers=headers)
 
 
 def _column(operations: tuple[Operation, ...] | None) -> CompiledColumn | None:

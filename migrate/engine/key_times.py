@@ -94,16 +94,19 @@ def keys_of(run: Database) -> list[bytes]:
 class TimesColumn:
     """Looks up the keys of batches, which come in key order."""
 
-    def __init__(self, run: Database, unknown_ms: int) -> None:
-        """`unknown_ms`: the time of keys that are not in the run."""
+    def __init__(self, run: Database, unknown_ms: int, prefix: bytes = b"") -> None:
+        """`unknown_ms`: the time of keys that are not in the run. `prefix`: keys are in it behind this."""
         self._run = run
         self._unknown = pack_times([unknown_ms])[0]
+        self._prefix = prefix
         self._blocks: Iterator[tuple[list[bytes], list[bytes]]] | None = None
         self._keys: list[bytes] = []
         self._times: list[bytes] = []
 
     def __call__(self, keys: Sequence[bytes]) -> Sequence[bytes]:
         """The time of each key, packed. The keys ascend strictly, also from call to call."""
+        if self._prefix:
+            keys = [self._prefix + key for key in keys]
         found: dict[bytes, bytes] = {}
         is_whole = False
         while not is_whole:

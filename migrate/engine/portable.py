@@ -16,6 +16,7 @@ import xxhash
 from formats import Conversion, EntryError, LossError
 from formats.program import ByteProgram
 from migrate.engine.bail_out import BailOutError
+from migrate.engine.changelog_codec import family_prefix
 from migrate.engine.chunk_source import Records, open_inputs
 from migrate.engine.columns import TIME_BYTES, CompiledProgram, compile_program, unpacked_times
 from migrate.engine.engine import Digest, FamilyWork, Hooks, NewFamily, OnRecord, Passed
@@ -115,7 +116,8 @@ def make_converter(
 ) -> Converter:
     """The converter for one pass over the records of a family, which take their times from a run if there is one."""
     program = conversion.program if times is None else conversion.timed_program
-    column = None if times is None else TimesColumn(times, conversion.default_timestamp_ms)
+    prefix = family_prefix(conversion.source.changelog_form, family)
+    column = None if times is None else TimesColumn(times, conversion.default_timestamp_ms, prefix)
     return Converter(conversion, program, rejects, family, on_record, column, left_out or LeftOut())
 
 

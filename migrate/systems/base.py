@@ -62,10 +62,10 @@ class StoreLayout(ABC):
         """The name of a task that moved here; None: stores cannot move."""
         return None
 
-    def complete(self, application: Path, partitions: Sequence[StorePartition]) -> Iterable[Path]:
-        """Finish a new application's directory, which holds these new store partitions and all that was carried over.
+    def complete(self, folder: Path, path: Path, partitions: Sequence[StorePartition]) -> Iterable[Path]:
+        """Finish an application's directory with these new store partitions, and all else as it was carried over.
 
-        Returns what the caller has to sync.
+        `folder`: where it is made; `path`: where it will be. Returns what the caller has to sync.
         """
         return ()
 
@@ -102,9 +102,12 @@ class StoredOffsets:
         """
         return {}
 
-    def problem(self, path: Path, partition: StorePartition) -> str | None:
-        """Why the changelog offset of the state in `path` is unknown, so that nothing can be replayed onto it."""
-        return None if self.read(path, partition).lines else f"{partition.id} has no changelog offset"
+    def problem(self, path: Path, partition: StorePartition, lines: Sequence[Line]) -> str | None:
+        """Why the changelog offset of the state in `path` is unknown, so that nothing can be replayed onto it.
+
+        `lines`: those that side files state, or else the RocksDB directories.
+        """
+        return None if lines else f"{partition.id} has no changelog offset"
 
     def warnings(self, path: Path, partitions: Sequence[StorePartition]) -> list[str]:
         """Warnings about the offsets as the application left them."""
@@ -125,10 +128,6 @@ class StoredOffsets:
     def describe(self, key: bytes, value: bytes) -> str:
         """An entry of one of the system's own column families, as text for people."""
         return f"0x{key.hex()}: {plural(len(value), 'byte')}"
-
-    def among(self, entries: Iterable[tuple[bytes, bytes]]) -> tuple[Line, ...]:
-        """The changelog offsets among entries of the system's own column families."""
-        return ()
 
 
 class ChangelogNames:

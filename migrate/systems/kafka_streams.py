@@ -135,14 +135,14 @@ class _KafkaCheckpoints(Checkpoints):
         merged = self.merged_lines(path, partition, positions, application)
         return {shared: format_checkpoint(merged) if merged else None, own: positions.own_file}
 
-    def problem(self, path: Path, partition: StorePartition) -> str | None:
+    def problem(self, path: Path, partition: StorePartition, lines: Sequence[Line]) -> str | None:
         """A reason, unless each store has its offset in `.checkpoint` or (since 4.3) inside, as after a clean stop."""
         directories = list(partition.directories(path).values())
         offsets = [found for directory in directories if (found := read_offsets(directory)) is not None]
         if any(each.is_open for each in offsets):
             return "it was not closed cleanly: its `status` says open"
-        lines = self.read(path, partition).lines
-        if not lines and any(each.has_offset for each in offsets):
+        stated = self.read(path, partition).lines
+        if not stated and any(each.has_offset for each in offsets):
             return None
         if not lines:
             return f"{Path(partition.task, CHECKPOINT)} has no line for it: {_NOT_STATED}"
@@ -158,10 +158,6 @@ class _KafkaCheckpoints(Checkpoints):
             return f"position: {len(value)} bytes"
         line = _line(key, value)
         return f"unknown entry 0x{key.hex()}" if line is None else f"{line[0]}-{line[1]}: offset {line[2]}"
-
-    def among(self, entries: Iterable[tuple[bytes, bytes]]) -> tuple[Line, ...]:
-        """The changelog offsets among entries of the column family `offsets`."""
-        return tuple(line for key, value in entries if (line := _line(key, value)) is not None)
 
 
 class _KafkaDiscovery(TreeDiscovery):
@@ -210,7 +206,7 @@ def read_offsets(directory: Path) -> Offsets | None:
         entries = {key: value for batch in batches for key, value in zip(batch.keys, batch.values, strict=True)}
     position = entries.get(_POSITION_KEY)
     return Offsets(
-        lines=KAFKA_STREAMS.offsets.among(entries.items()),
+        lines=tuple(line for key, value in entries.items() if (line := _line(key, value)) is not None),
         has_offset=bool(entries.keys() - {_STATUS_KEY, _POSITION_KEY}),
         is_open=entries.get(_STATUS_KEY) == _STATUS_OPEN,
         position=None if position is None else position_file(position),

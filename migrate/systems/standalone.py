@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from migrate.errors import RefusedError, SpecError
-from migrate.model.store_partition import StorePartition
+from migrate.model.store_partition import Line, StorePartition
 from migrate.stores.regular_files import walk
 from migrate.stores.rocksdb.layout import is_rocksdb
 from migrate.systems.base import StoredOffsets, StoreLayout, System
@@ -42,7 +42,7 @@ class _OneDirectory(StoreLayout):
 
 
 class _NoChangelog(StoredOffsets):
-    def problem(self, path: Path, partition: StorePartition) -> str | None:
+    def problem(self, path: Path, partition: StorePartition, lines: Sequence[Line]) -> str | None:
         """A directory without an application has no changelog."""
         return "a RocksDB directory alone has no changelog that would replay what came since"
 

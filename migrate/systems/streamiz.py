@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from formats.format import in_order
-from migrate.model.store_partition import ChangelogOffsets, StorePartition
+from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
 from migrate.stores.regular_files import Folder
 from migrate.stores.rocksdb.options_file import rocksdb_version
 from migrate.systems.base import System
@@ -67,7 +67,7 @@ class _StreamizCheckpoints(Checkpoints):
         is_kept = merged or self.tree.checkpoint_lines(path / partition.task) is not None
         return {shared: format_checkpoint(merged) if is_kept else None, recovery: None}
 
-    def problem(self, path: Path, partition: StorePartition) -> str | None:
+    def problem(self, path: Path, partition: StorePartition, lines: Sequence[Line]) -> str | None:
         """A reason where 1.7 or newer may have written it, which moves the offset on at each stop without a write."""
         versions = [rocksdb_version(directory) for directory in partition.directories(path).values()]
         if any(version is None or in_order(version) >= (9,) for version in versions):
@@ -75,7 +75,6 @@ class _StreamizCheckpoints(Checkpoints):
                 f"Streamiz 1.7 and newer may write a position into {Path(partition.task, CHECKPOINT)} that is past the "
                 "last record of the changelog, and would leave out what came after the snapshot"
             )
-        lines = self.read(path, partition).lines
         if not lines:
             return f"{Path(partition.task, CHECKPOINT)} has no line for it"
         if any(offset == OFFSET_UNKNOWN for _, _, offset in lines):

@@ -232,9 +232,9 @@ class TaskTree(StoreLayout):
         """The name of a task's directory."""
         return self.separator.join(map(str, numbers))
 
-    def complete(self, application: Path, partitions: Sequence[StorePartition]) -> list[Path]:
+    def complete(self, folder: Path, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:
         """Touch the tasks: as carried over they have the old times, by which their owner may find them out of use."""
-        tasks = list(self.task_directories(application))
+        tasks = list(self.task_directories(folder))
         touch(tasks)
         return tasks
 

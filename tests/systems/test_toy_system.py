@@ -33,15 +33,17 @@ from migrate.batch.steps.assemble import carried_records
 from migrate.model.plan import DatabasePlan
 from migrate.spec import allowed
 from migrate.stores.lock import holding_locks
-from tests.support import TIMESTAMPED, make_spec, open_store, read_families, tree_state
+from tests.support import make_spec, open_store, read_families, tree_state
 from tests.systems.toys import (
     BARE,
+    CHANGELOG_OFFSET,
     ENDS,
     INDEX,
     LOGGED,
-    MOVING,
+    METADATA,
     NEXT,
     OFFSET_KEY,
+    PACKED_STAMPED,
     PLAIN,
     RECORDS,
     STAMPED,
@@ -59,21 +61,21 @@ def spec_of(tmp_path: Path, application: Path, /, **sections: object) -> Spec:
 
 def test_it_is_inspected(application: Path) -> None:
     found = inspect(application)
-    assert [(place.system, place.can_be_migrated) for place in found.places] == [("toy", True)]
+    assert [(place.system, place.can_be_migrated) for place in found.places] == [("tables", True)]
     assert [(store.name, store.store_partitions) for store in found.stores] == [
         ("counts", ("0/counts", "1/counts")),
         ("other", ("0/other",)),
     ]
-    assert set(found.stores[0].formats) == {"toy.plain", "toy.stamped"}
-    assert inspect(application / "tables/other-0.db").places[0].sentence.startswith("Toy: tables/other-0.db")
+    assert set(found.stores[0].formats) == {"tables.plain", "tables.stamped"}
+    assert inspect(application / "tables/other-0.db").places[0].sentence.startswith("Tables: tables/other-0.db")
 
 
 def test_a_spec_is_made_of_it(tmp_path: Path, application: Path) -> None:
     made = init_spec(application, to=STAMPED.id, store="counts", source_format=PLAIN.id, output=tmp_path / "new.toml")
     assert (made.store, made.source_format, made.store_partitions) == (
         "counts",
-        "toy.plain",
-        ("counts-0.db", "counts-1.db"),
+        "tables.plain",
+        ("0/counts", "1/counts"),
     )
     assert STAMPED.id in allowed.possible_targets(PLAIN, STAMPED)
 
@@ -85,8 +87,8 @@ def test_a_dry_run_says_what_would_be_done(tmp_path: Path, application: Path) ->
     assert planned.found is not None
     positions = [each for database in planned.found.databases for each in database.positions]
     assert [(each.topic, each.partition, each.offset, each.where) for each in positions] == [
-        ("changelog-toy-app-counts", 0, 41, "the store"),
-        ("changelog-toy-app-counts", 1, 42, "the store"),
+        ("toy-app-counts-changelog", 0, 41, "the store"),
+        ("toy-app-counts-changelog", 1, 42, "the store"),
     ]
     assert tree_state(tmp_path) == before
 
@@ -132,10 +134,10 @@ def test_its_own_offset_is_held_against_the_changelogs_end(tmp_path: Path, appli
         encoding="utf-8",
     )
     spec = spec_of(tmp_path, application, conversion={"function": "shout:shout", "allow": ["changelog"]})
-    with pytest.raises(RefusedError, match="position 42 of changelog-toy-app-counts-0, position 43 of"):
+    with pytest.raises(RefusedError, match="position 42 of toy-app-counts-changelog-0, position 43 of"):
         run(spec)
-    with pytest.raises(RefusedError, match=r"counts-1 ends at 44, and .* is at 43: what"):
-        run(spec, changelog_ends=ENDS | {"changelog-toy-app-counts-1": 44})
+    with pytest.raises(RefusedError, match=r"changelog-1 ends at 44, and .* is at 43: what"):
+        run(spec, changelog_ends=ENDS | {"toy-app-counts-changelog-1": 44})
     run(spec, changelog_ends=ENDS)
     cutover(spec)
     new = read_families(application / "tables/counts-0.db")["default"]
@@ -143,12 +145,12 @@ def test_its_own_offset_is_held_against_the_changelogs_end(tmp_path: Path, appli
 
 
 def test_an_end_before_its_offset_is_refused_as_it_counts_no_stops(tmp_path: Path, application: Path) -> None:
-    spec = make_spec(tmp_path, application, source_format=NEXT.id, target_format=NEXT.id, source={"store": "counts"})
-    ends = {"changelog-toy-app-counts-0": 41, "changelog-toy-app-counts-1": 42}
+    spec = spec_of(tmp_path, application)
+    ends = {"toy-app-counts-changelog-0": 42, "toy-app-counts-changelog-1": 43}
     source = find_source(spec)
     assert "every changelog ends where its store is" in str(check_ends(source, ends))
-    with pytest.raises(RefusedError, match=r"counts-1 ends at 40, and .* is at 42 already"):
-        check_ends(source, ends | {"changelog-toy-app-counts-1": 40})
+    with pytest.raises(RefusedError, match=r"changelog-1 ends at 41, and .* is at 43 already"):
+        check_ends(source, ends | {"toy-app-counts-changelog-1": 41})
 
 
 @pytest.mark.parametrize("verification", ["full", "digest"])
@@ -157,11 +159,11 @@ def test_offsets_inside_a_store_are_written_as_another_system_states_them(
 ) -> None:
     sections: dict[str, object] = {"target": {"path": "new"}, "run": {"verify": verification}}
     sections["source"] = {"store": "counts"}
-    spec = make_spec(tmp_path, application, source_format=MOVING.id, target_format=NEXT.id, **sections)
+    spec = make_spec(tmp_path, application, source_format=PLAIN.id, target_format=NEXT.id, **sections)
     assert run(spec).verification.ok
-    assert read_families(tmp_path / "new/tables/counts-1.db") == {
-        "default": dict(sorted((RECORDS | {b"__toy__made": b"today"}).items())),
-        "position": {b"next": b"43"},
+    assert read_families(tmp_path / "new/counts/stream0/1") == {
+        "default": dict(sorted(RECORDS.items())),
+        METADATA: {CHANGELOG_OFFSET: (42).to_bytes(8, "big")},
     }
     assert verify(spec).verification.ok
 
@@ -216,7 +218,10 @@ def test_a_running_application_keeps_a_run_out(tmp_path: Path, application: Path
     ("sections", "reason"),
     [
         ({"source": {"store": "count"}}, "no store 'count' in"),
-        ({"target": {"format": TIMESTAMPED, "path": "new"}}, "stores of Toy cannot move to or from another system"),
+        (
+            {"target": {"format": PACKED_STAMPED.id, "path": "new"}},
+            "stores of Checkpoints cannot move to or from another system",
+        ),
     ],
 )
 def test_what_it_does_not_know_is_refused(

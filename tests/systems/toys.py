@@ -1,29 +1,30 @@
-"""Toy systems, complete as they stand here, and what their stores hold.
+"""Three toy systems, complete as they stand here, and what their stores hold.
 
 A system of the product is the same: formats in `formats/<system>/`, a module in `migrate/systems/`, and a line in each
-of the two registries. The toy keeps its changelog offset under a key among the records, and an index in a column family
-of its own.
+of the two registries. They look like Faust, Quix Streams and checkpoints of Spark:
 
-    <application>/
-      toy.properties
-      tables/<store>-<partition>.db/       a RocksDB directory
-        default   __toy__offset -> the changelog offset of the last record applied, in ASCII; other keys are records
-        index     the system's own
+    tables        <application>/tables/<store>-<partition>.db/     a RocksDB directory
+                    default   __toy__offset -> the offset of the last record applied, in ASCII; other keys are records
+                    index     the system's own
+    states        <group>/<store>/<stream>/<partition>/            a RocksDB directory
+                    default, totals   records; both are in one topic, with a header that names the family
+                    __metadata__      __changelog_offset__ -> the offset of the last record applied, 64-bit big-endian
+    checkpoints   <checkpoint>/commits/<batch>                     its state has the version of the batch + 1
+                  <checkpoint>/state/<store>/schema                an absolute path
+                  <checkpoint>/state/<store>/<partition>/<version>.zip    of a RocksDB directory; the newest counts
 """
 
 from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from formats import Format, StateRecord, get_format
-from migrate import (
-    RefusedError,
-)
+from migrate import RefusedError
 from migrate.model.store_partition import ChangelogOffsets, StorePartition
 from migrate.stores.regular_files import Folder
 from migrate.stores.rocksdb.database import open_read_only
@@ -32,10 +33,12 @@ from migrate.systems.base import Archives, ChangelogNames, Discovery, StoredOffs
 from tests.support import TIMESTAMPED, numbered
 
 OFFSET_KEY = b"__toy__offset"
-_DATABASE = re.compile(r"(.+)-(\d+)\.db")
+METADATA, CHANGELOG_OFFSET = "__metadata__", b"__changelog_offset__"
+FAMILY_HEADER = "__column_family__"
+_TABLE = re.compile(r"(.+)-(\d+)\.db")
 
 PLAIN = Format(
-    id="toy.plain",
+    id="tables.plain",
     summary="toy: key -> value",
     column_families=("default",),
     metadata_families=("index",),
@@ -43,25 +46,39 @@ PLAIN = Format(
     position_keys=(OFFSET_KEY,),
     has_changelog=True,
 )
-BARE = replace(PLAIN, id="toy.bare", metadata_families=(), metadata_keys=(), position_keys=())
-STAMPED = replace(PLAIN, id="toy.stamped", value_layout=get_format(TIMESTAMPED).value_layout)
-LOGGED = replace(STAMPED, id="toy.logged", changelog_layout=STAMPED.value_layout)
-MOVING = replace(PLAIN, id="moving.plain")
-NEXT = replace(PLAIN, id="next.plain", metadata_families=("position",), position_keys=(b"next",))
-PACKED = replace(BARE, id="packed.plain", metadata_families=("index",), metadata_keys=(b"__toy__",))
-PACKED_STAMPED = replace(PACKED, id="packed.stamped", value_layout=STAMPED.value_layout)
+BARE = replace(PLAIN, id="tables.bare", metadata_families=(), metadata_keys=(), position_keys=())
+STAMPED = replace(PLAIN, id="tables.stamped", value_layout=get_format(TIMESTAMPED).value_layout)
+LOGGED = replace(STAMPED, id="tables.logged", changelog_layout=STAMPED.value_layout)
+STATE = Format(
+    id="states.plain",
+    summary="toy: key -> value, in two families",
+    column_families=("default", "totals"),
+    metadata_families=(METADATA,),
+    position_keys=(CHANGELOG_OFFSET,),
+    has_changelog=True,
+    family_header=FAMILY_HEADER,
+)
+NEXT = replace(STATE, id="states.one", column_families=("default",), family_header=None)
+"""Of one family, as a table has it."""
+PACKED = Format(id="checkpoints.plain", summary="toy: key -> value", column_families=("default",))
+PACKED_STAMPED = replace(PACKED, id="checkpoints.stamped", value_layout=STAMPED.value_layout)
+TOY_FORMATS = (PLAIN, BARE, STAMPED, LOGGED, STATE, NEXT, PACKED, PACKED_STAMPED)
 
 
-class _Layout(StoreLayout):
-    """`[source] path` is the application's directory."""
+class _Directories(StoreLayout):
+    """Stores that discovery finds."""
+
+    discovery: Discovery
 
     def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool) -> list[StorePartition]:
         """Raises RefusedError where one is not there."""
-        found = [each for each in _Discovery().store_directories(path) if each.store in stores]
+        found = [each for each in self.discovery.store_directories(path) if each.store in stores]
         if missing := {*stores} - {each.store for each in found}:
             raise RefusedError(f"no store {min(missing)!r} in {path}", hint="check [source] store")
         return [
-            StorePartition(id=each.path.name, store=each.store, task=each.task, path=each.path.relative_to(path))
+            StorePartition(
+                id=f"{each.task}/{each.store}", store=each.store, task=each.task, path=each.path.relative_to(path)
+            )
             for each in sorted(found, key=lambda each: stores.index(each.store))
         ]
 
@@ -70,66 +87,14 @@ class _Layout(StoreLayout):
         return [folder / "LOCK" for each in partitions for folder in each.directories(path).values()]
 
     def number(self, partition: StorePartition) -> int:
-        """A task for each partition."""
-        return int(partition.task)
+        """Behind the name of the stream, if there is one."""
+        return int(Path(partition.task).name)
 
 
-class _MovingLayout(_Layout):
-    def place(self, task: str, store: str, *, is_segmented: bool) -> Path:
-        """As in every toy."""
-        return Path(f"tables/{store}-{task}.db")
-
-    def task_numbers(self, task: str) -> tuple[int, int]:
-        """There are no subtopologies."""
-        return 0, int(task)
-
-    def task_name(self, numbers: tuple[int, int]) -> str:
-        """The partition."""
-        return str(numbers[1])
+# Tables
 
 
-class _PackedLayout(_Layout):
-    def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool) -> list[StorePartition]:
-        """None is missing."""
-        return [
-            StorePartition(id=file.name[:-4], store=store, task=file.name[-8], path=Path("tables", file.name[:-4]))
-            for store in stores
-            for file in sorted((path / "tables").glob(f"{store}-?.db.zip"))
-        ]
-
-    def lock_files(self, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:
-        """Nothing is locked."""
-        return []
-
-
-class _Names(ChangelogNames):
-    def topic(self, application: str, partition: StorePartition) -> str:
-        """Named the other way round."""
-        return f"changelog-{application}-{partition.store}"
-
-
-class _Offsets(StoredOffsets):
-    def read(self, path: Path, partition: StorePartition) -> ChangelogOffsets:
-        """Under a key of the store."""
-        with open_read_only(path / partition.path) as database:
-            offset = database.get("default", OFFSET_KEY)
-        line = (_Names().topic(path.name, partition), int(partition.task), int(offset or -1))
-        return ChangelogOffsets(lines=() if offset is None else (line,))
-
-    def entries(self, partition: StorePartition, positions: ChangelogOffsets) -> dict[str, dict[bytes, bytes]]:
-        """The same."""
-        return {"default": {OFFSET_KEY: b"%d" % positions.lines[0][2]}} if positions.lines else {}
-
-
-class _NextOffsets(_Offsets):
-    ahead = 1
-
-    def entries(self, partition: StorePartition, positions: ChangelogOffsets) -> dict[str, dict[bytes, bytes]]:
-        """One key."""
-        return {"position": {b"next": b"%d" % positions.lines[0][2]}} if positions.lines else {}
-
-
-class _Discovery(Discovery):
+class _TableDiscovery(Discovery):
     def recognises(self, folder: Folder) -> bool:
         """By its file."""
         return "toy.properties" in folder.files
@@ -137,41 +102,201 @@ class _Discovery(Discovery):
     def store_directories(self, path: Path) -> Iterator[StoreDirectory]:
         """One for each partition of a store."""
         for folder in sorted((path / "tables").iterdir()):
-            if match := _DATABASE.fullmatch(folder.name):
+            if match := _TABLE.fullmatch(folder.name):
                 yield StoreDirectory(match[2], match[1], folder)
+
+
+class _Tables(_Directories):
+    discovery = _TableDiscovery()
+
+    def place(self, task: str, store: str, *, is_segmented: bool) -> Path:
+        """Named by the store, then by the partition."""
+        return Path(f"tables/{store}-{task}.db")
+
+    def task_numbers(self, task: str) -> tuple[int, int]:
+        """There are no subtopologies."""
+        return 0, int(task)
+
+
+class _TableOffsets(StoredOffsets):
+    def within(self, application: str, partition: StorePartition, directories: Iterable[Path]) -> ChangelogOffsets:
+        """Under a key of the store."""
+        with open_read_only(next(iter(directories))) as database:
+            offset = database.get("default", OFFSET_KEY)
+        line = (TABLES.changelog.topic(application, partition), int(partition.task), int(offset or -1))
+        return ChangelogOffsets(lines=() if offset is None else (line,))
+
+    def entries(self, partition: StorePartition, positions: ChangelogOffsets) -> dict[str, dict[bytes, bytes]]:
+        """The same."""
+        return {"default": {OFFSET_KEY: b"%d" % positions.lines[0][2]}} if positions.lines else {}
+
+
+TABLES = System(
+    name="tables",
+    title="Tables",
+    layout=_Tables(),
+    offsets=_TableOffsets(),
+    discovery=_Tables.discovery,
+)
+
+
+# States
+
+
+class _StateDiscovery(Discovery):
+    def recognises(self, folder: Folder) -> bool:
+        """By its file."""
+        return "toy.states" in folder.files
+
+    def store_directories(self, path: Path) -> Iterator[StoreDirectory]:
+        """Four levels, the group's name among them."""
+        for folder in sorted(path.glob("*/*/*")):
+            if folder.name.isdecimal():
+                yield StoreDirectory(f"{folder.parent.name}/{folder.name}", folder.parent.parent.name, folder)
+
+
+class _States(_Directories):
+    discovery = _StateDiscovery()
+
+    def sibling(self, partition: StorePartition, number: int) -> str:
+        """Of the same stream."""
+        return f"{Path(partition.task).parent}/{number}"
+
+    def place(self, task: str, store: str, *, is_segmented: bool) -> Path:
+        """The stream and its partition are in the store's folder."""
+        return Path(store, task)
+
+    def task_name(self, numbers: tuple[int, int]) -> str:
+        """In a stream named by the subtopology."""
+        return f"stream{numbers[0]}/{numbers[1]}"
+
+
+class _StateNames(ChangelogNames):
+    def topic(self, application: str, partition: StorePartition) -> str:
+        """With the stream in it."""
+        return f"changelog__{application}--{Path(partition.task).parent}--{partition.store}"
+
+    def is_own(self, topic: str, partition: StorePartition) -> bool:
+        """Whatever the group's name is."""
+        return topic.endswith(self.topic("", partition).removeprefix("changelog__"))
+
+    def renamed(self, topic: str, partition: StorePartition, store: str) -> str:
+        """The store's name is the last part."""
+        return f"{topic.removesuffix(partition.store)}{store}"
+
+    def store(self, application: str, topic: str) -> str | None:
+        """The last part."""
+        is_one = topic.startswith(f"changelog__{application}--")
+        return topic.rpartition("--")[2] if is_one else None
+
+
+class _StateOffsets(StoredOffsets):
+    def within(self, application: str, partition: StorePartition, directories: Iterable[Path]) -> ChangelogOffsets:
+        """In the family of metadata."""
+        with open_read_only(next(iter(directories))) as database:
+            offset = database.get(METADATA, CHANGELOG_OFFSET)
+        if offset is None:
+            return ChangelogOffsets()
+        topic = STATES.changelog.topic(application, partition)
+        return ChangelogOffsets(lines=((topic, int(Path(partition.task).name), int.from_bytes(offset, "big")),))
+
+    def entries(self, partition: StorePartition, positions: ChangelogOffsets) -> dict[str, dict[bytes, bytes]]:
+        """The same."""
+        if not positions.lines:
+            return {}
+        return {METADATA: {CHANGELOG_OFFSET: positions.lines[0][2].to_bytes(8, "big")}}
+
+
+STATES = System(
+    name="states",
+    title="States",
+    layout=_States(),
+    offsets=_StateOffsets(),
+    changelog=_StateNames(),
+    discovery=_States.discovery,
+)
+
+
+# Checkpoints
+
+
+class _Checkpoint(StoreLayout):
+    def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool) -> list[StorePartition]:
+        """None is missing."""
+        return [
+            StorePartition(id=f"{folder.name}/{store}", store=store, task=folder.name, path=folder.relative_to(path))
+            for store in stores
+            for folder in sorted((path / "state" / store).iterdir())
+            if folder.is_dir()
+        ]
+
+    def lock_files(self, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:
+        """Nothing is locked."""
+        return []
+
+    def complete(self, folder: Path, path: Path, partitions: Sequence[StorePartition]) -> Iterable[Path]:
+        """Schemas are named by absolute paths."""
+        files = [folder / f"state/{store}/schema" for store in {each.store for each in partitions}]
+        for file in files:
+            file.write_text(str(path / file.relative_to(folder)), encoding="utf-8")
+        return files
+
+
+class _CheckpointDiscovery(Discovery):
+    def recognises(self, folder: Folder) -> bool:
+        """By its file."""
+        return "toy.checkpoint" in folder.files
 
     def foreign_entries(self, path: Path) -> Iterator[str]:
         """What `inspect` cannot read."""
-        for file in sorted((path / "tables").glob("*.zip")):
+        for file in sorted(path.rglob("*.zip")):
             yield f"{file} is an archive: `stateferry plan` reads it"
 
 
-class _Archives(Archives):
-    def of(self, path: Path, partition: StorePartition) -> Path | None:
-        """Beside where the directory would be."""
-        return (path / partition.path).with_suffix(".db.zip")
+class _Zips(Archives):
+    def of(self, path: Path, partition: StorePartition) -> Path:
+        """The newest version."""
+        return path / partition.path / f"{version_of(path)}.zip"
 
     def unpack(self, archive: Path, partition: StorePartition, folder: Path) -> None:
         """All of it."""
         shutil.unpack_archive(archive, folder)
 
+    def pack(self, folder: Path, partition: StorePartition, application: Path) -> bool:
+        """The newest version alone."""
+        (application / partition.path).mkdir(parents=True)
+        with zipfile.ZipFile(self.of(application, partition), "w") as archive:
+            for file in sorted(folder.iterdir()):
+                archive.write(file, file.name)
+        return True
 
-_PARTS: dict[str, Any] = {"changelog": _Names(), "discovery": _Discovery()}
-TOY = System("toy", "Toy", _Layout(), _Offsets(), **_PARTS)
-MOVING_TOY = System("moving", "Toy", _MovingLayout(), _Offsets(), **_PARTS)
-"""Its stores move to other systems."""
-NEXT_TOY = System("next", "Toy", _MovingLayout(), _NextOffsets(), **_PARTS)
-"""It keeps the offset of the next record, in a column family of its own."""
-PACKED_TOY = System("packed", "Toy", _PackedLayout(), archives=_Archives(), **_PARTS)
-"""A store is a zip of a RocksDB directory; its offset is not known without unpacking."""
+
+def version_of(checkpoint: Path) -> int:
+    """The version of the state after the last batch that was committed."""
+    return max(int(file.name) for file in (checkpoint / "commits").iterdir()) + 1
+
+
+CHECKPOINTS = System(
+    name="checkpoints",
+    title="Checkpoints",
+    layout=_Checkpoint(),
+    archives=_Zips(),
+    discovery=_CheckpointDiscovery(),
+    partitioners=(),
+)
+TOYS = (TABLES, STATES, CHECKPOINTS)
 
 RECORDS = numbered(500) | {b"zebra": b"striped", b"ABC": b"def"}
 INDEX = numbered(3000, seed=1) | {b"by-size": b"\x01\x02"}
-ENDS = {"changelog-toy-app-counts-0": 42, "changelog-toy-app-counts-1": 43}
+ENDS = {"toy-app-counts-changelog-0": 42, "toy-app-counts-changelog-1": 43}
+
+
+def stamped() -> dict[bytes, bytes]:
+    """The records as a store of the new format has them."""
+    return {key: STAMPED.encode(StateRecord(key, value, -1))[1] for key, value in sorted(RECORDS.items())}
 
 
 def expected(partition: int) -> dict[str, dict[bytes, bytes]]:
-    """A new store: records are converted, what is the system's own is as it was."""
-    new = {key: STAMPED.encode(StateRecord(key, value, -1))[1] for key, value in RECORDS.items()}
+    """A new table: records are converted, what is the system's own is as it was."""
     own = {OFFSET_KEY: b"%d" % (41 + partition), b"__toy__made": b"today"}
-    return {"default": dict(sorted((new | own).items())), "index": INDEX}
+    return {"default": dict(sorted((stamped() | own).items())), "index": INDEX}

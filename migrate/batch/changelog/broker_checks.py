@@ -345,7 +345,7 @@ class Positions:
         partition = next(found for found in source.partitions if found.id == each.store_partition)
         problem = None
         if spec.run.source == "live" and not source.system.offsets.counts_stops:
-            problem = source.system.offsets.problem(source.path, partition)
+            problem = source.position_problem(partition)
         if problem is None and position is None:
             problem = "nothing states its position in the changelog"
         if problem is not None and (position is not None or ends.end > ends.start):

@@ -113,9 +113,9 @@ class _Rebuilding:
         context, known = self.context, self._known
         for partition, each in known.items():
             self._check_unchanged(each.tail, self.ends[partition])
-        standing, mapping = Standing(context.home, self.ledger.rows), _mapping(self.plan)
+        standing, mappings = Standing(context.home, self.ledger.rows), _mappings(self.plan)
         tasks = [
-            tail_task(context, standing, self.cluster, each, mapping, start=ends.start, end=ends.stable)
+            tail_task(context, standing, self.cluster, each, mappings, start=ends.start, end=ends.stable)
             for each, ends in ((each, self.ends[each.store_partition]) for each in self._topics.changelogs)
             if each.store_partition not in known
         ]
@@ -237,13 +237,13 @@ def _is_free(cluster: Cluster, fleet: Fleet, claims: Claims, changelog: Changelo
     return ends.start == ends.end
 
 
-def _mapping(plan: Plan) -> FamilyMapping:
+def _mappings(plan: Plan) -> tuple[FamilyMapping, ...]:
     """The column families of any store partition: those of all are alike."""
-    mapping = next((each.mappings[0] for each in plan.databases if each.is_kept), None)
-    if mapping is None:
+    mappings = next((each.mappings for each in plan.databases if each.is_kept), None)
+    if mappings is None:
         raise RefusedError(
             "every store partition here is empty, and does not tell the new store's column families",
             hint="start the old application once so that it restores what is missing, stop it, and start over: "
             f"{_START_OVER}",
         )
-    return mapping
+    return mappings

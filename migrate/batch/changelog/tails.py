@@ -83,8 +83,8 @@ def tail_tasks(
         if start >= ends.stable:
             continue
         _check_tombstones(context, standing, cluster, changelog, offset=offset, ends=ends)
-        mapping = kept_databases(plan, plan.partition(partition))[-1].mappings[0]
-        task = tail_task(context, standing, cluster, changelog, mapping, start=start, end=ends.stable)
+        mappings = kept_databases(plan, plan.partition(partition))[-1].mappings
+        task = tail_task(context, standing, cluster, changelog, mappings, start=start, end=ends.stable)
         number = numbers[partition] + 1
         folder = f"{CHANGELOG}/{partition}/tail-{number:04d}"
         place = plan.key_place(partition)
@@ -96,7 +96,7 @@ def tail_task(
     standing: Standing,
     cluster: Cluster,
     changelog: Changelog,
-    mapping: FamilyMapping,
+    mappings: tuple[FamilyMapping, ...],
     *,
     start: int,
     end: int,
@@ -112,7 +112,7 @@ def tail_task(
         number=1,
         start=start,
         end=end,
-        mapping=mapping,
+        mappings=mappings,
         segments=None,
         conversion=context.ref,
         takes_times=takes_times(spec, context.conversion),

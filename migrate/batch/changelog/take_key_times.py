@@ -108,6 +108,7 @@ class SampledTimes:
                 connection=self._cluster.connection,
                 start=start,
                 end=end,
+                format=self._spec.source.format,
             )
         )
         run = self._open.enter_context(open_times(f"{self._folder}/{made.folder}"))
@@ -192,6 +193,7 @@ def _tasks(context: Context, known: Mapping[str, Times]) -> Iterator[TimesTask]:
                 connection=cluster.connection,
                 start=ends.start,
                 end=end,
+                format=context.spec.source.format,
                 known=before if before is not None and before.end == end else None,
             )
 

@@ -22,6 +22,7 @@ from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.source.source import source_system
 from migrate.batch.stop import never_stop
+from migrate.engine.changelog_codec import addressed, placed
 from migrate.engine.chunk_source import Inputs
 from migrate.errors import RefusedError
 from migrate.kafka.cluster import Cluster
@@ -57,14 +58,14 @@ def undo(
     check_still_ours(cluster, topics, changelog.new_topic)
     folder = spec.home / CHANGELOG / partition / "undo"
     remove_tree(folder)
-    place = (cluster.connection, changelog.new_topic, changelog.number)
+    place, form = (cluster.connection, changelog.new_topic, changelog.number), spec.source_format.changelog_form
     old = old_store(spec, standing, plan, partition, directories)
     ident = transactional_id(standing.rows[-1].migration_id, Part(store_partition=partition, database="undo"))
     with Writer(*place, ident) as writer:
         # From here on no transaction is open that an attempt which was killed has left.
-        since = read(*place, topics.starts[partition], settled(cluster, changelog).stable)
+        since = placed(form, read(*place, topics.starts[partition], settled(cluster, changelog).stable))
         with Latest.build(chain(map(_tombstones, since), old.records(never_stop)), folder) as latest:
-            for batch in latest.scan():
+            for batch in addressed(form, latest.scan()):
                 writer.write(batch)
             return writer.finish()
 

@@ -22,7 +22,9 @@ from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
 
+from formats import get_format
 from migrate.batch.stop import never_stop
+from migrate.engine.changelog_codec import placed
 from migrate.engine.columns import pack_times
 from migrate.engine.key_times import pack_block, read_block
 from migrate.engine.portable import RecordDigest
@@ -50,6 +52,8 @@ class TimesTask:
     connection: Connection
     start: int
     end: int
+    format: str
+    """The old store's."""
     known: Times | None = None
     """The run that the ledger names: it is made again only if it is damaged."""
     memory: int = MEMORY
@@ -79,7 +83,8 @@ def make_times(task: TimesTask, check: Callable[[], None] = never_stop) -> Times
 
     def seen() -> Iterator[ChangelogBatch]:
         nonlocal newest
-        for batch in read(task.connection, changelog.topic, changelog.number, task.start, task.end, check=check):
+        there = read(task.connection, changelog.topic, changelog.number, task.start, task.end, check=check)
+        for batch in placed(get_format(task.format).changelog_form, there):
             newest = max(newest, *batch.timestamps)
             yield batch
 

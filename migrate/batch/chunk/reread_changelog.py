@@ -13,7 +13,7 @@ from pathlib import Path
 from formats import get_format
 from migrate.batch.chunk.write_changelog import ToDelete, ToWrite
 from migrate.batch.stop import never_stop
-from migrate.engine.changelog_codec import keyed_by_time
+from migrate.engine.changelog_codec import keyed_by_time, placed, plain_key
 from migrate.engine.columns import TIME_BYTES
 from migrate.kafka.connection import Connection
 from migrate.kafka.latest import Latest
@@ -83,7 +83,7 @@ def _compare_reduced(task: RereadTask, check: Callable[[], None]) -> Reread:
 
 def _read(task: RereadTask, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
     place = (task.changelog.new_topic, task.changelog.number, task.start, task.end)
-    records = read(task.connection, *place, check=check)
+    records = placed(get_format(task.new.format).changelog_form, read(task.connection, *place, check=check))
     return map(keyed_by_time, records) if task.new.is_in_order_of_time else records
 
 
@@ -174,13 +174,13 @@ class _Comparison:
     def _add(self, kind: Kind, key: bytes, offset: int | None, what: tuple[str, str, str] = ("key", "", "")) -> None:
         self._kinds[kind] += 1
         if kind not in self._first:
-            changelog = self.task.changelog
+            changelog, form = self.task.changelog, get_format(self.task.new.format).changelog_form
             self._first[kind] = RecordMismatch(
                 kind=kind,
                 topic=changelog.new_topic,
                 number=changelog.number,
                 offset=offset,
-                key=key[TIME_BYTES:] if self.task.new.is_in_order_of_time else key,
+                key=key[TIME_BYTES:] if self.task.new.is_in_order_of_time else plain_key(form, key),
                 **dict(zip(("field", "expected", "actual"), what, strict=True)),
             )
 

@@ -16,7 +16,16 @@ from typing import Literal, cast
 
 from formats import Conversion, EntryError, get_format
 from migrate.batch.stop import never_stop
-from migrate.engine.changelog_codec import Entries, from_changelog, to_changelog
+from migrate.engine.changelog_codec import (
+    Entries,
+    by_family,
+    family_prefix,
+    from_changelog,
+    placed,
+    plain_key,
+    to_changelog,
+    with_prefix,
+)
 from migrate.engine.columns import pack_times
 from migrate.engine.left_out import LeftOut
 from migrate.engine.portable import Converter, RecordDigest, reject_policy
@@ -53,7 +62,7 @@ class TailTask:
     number: int
     start: int
     end: int
-    mapping: FamilyMapping
+    mappings: tuple[FamilyMapping, ...]
     segments: Segments | None
     """None: the store partition is one RocksDB directory."""
     conversion: ConversionRef
@@ -84,8 +93,9 @@ def read_tail(task: TailTask, check: Callable[[], None] = never_stop) -> Tail:
     conversion = replace(load_conversion(task.conversion), elsewhere=elsewhere(task.key_place))
     making = _Making(task, conversion, attempt_name(task.run_id, task.number), folder)
     there = read(task.connection, task.changelog.topic, task.changelog.number, task.start, task.end, check=check)
+    records = placed(conversion.source.changelog_form, there)
     try:
-        with Latest.build(there, folder / f"{making.attempt}.latest") as latest:
+        with Latest.build(records, folder / f"{making.attempt}.latest") as latest:
             tail = making.tail(latest, check)
         checked_code(task.conversion)
     except BaseException as error:
@@ -117,9 +127,12 @@ class _Making:
         self._is_timed = task.takes_times and conversion.takes_times
         program = conversion.timed_program if self._is_timed else conversion.program
         self._left_out = LeftOut(str(task), task.max_dropped)
-        self._convert = Converter(conversion, program, self._rejects, task.mapping.source, left_out=self._left_out)
+        self._converters = {
+            mapping: Converter(conversion, program, self._rejects, mapping.source, left_out=self._left_out)
+            for mapping in task.mappings
+        }
         self._restore = from_changelog(conversion.source)
-        self._runs: dict[str, _Run] = {}
+        self._runs: dict[tuple[str, str], _Run] = {}
         self._keys = self._expired = 0
 
     def tail(self, latest: Latest, check: Callable[[], None]) -> Tail:
@@ -131,14 +144,15 @@ class _Making:
         for batch in latest.scan():
             check()
             self._keys += len(batch)
-            entries = self._converted(batch)
-            if segments is None:
-                self._write(WHOLE, entries)
-                continue
-            names = [segments.of(each) for each in self._times_of(batch.keys)]
-            self._expired += names.count(None)
-            for name in dict.fromkeys(filter(None, names)):
-                self._write(name, entries.where([each == name for each in names]))
+            for mapping, records in self._by_mapping(batch):
+                entries = self._converted(mapping, records)
+                if segments is None:
+                    self._write(WHOLE, mapping.target, entries)
+                    continue
+                names = [segments.of(each) for each in self._times_of(records.keys)]
+                self._expired += names.count(None)
+                for name in dict.fromkeys(filter(None, names)):
+                    self._write(name, mapping.target, entries.where([each == name for each in names]))
         keeps_rejects = self._rejects.finish()
         return Tail(
             store_partition=task.changelog.store_partition,
@@ -165,21 +179,39 @@ class _Making:
     def _segments(self, segments: Segments) -> tuple[str, ...]:
         """The segments with the tail, the oldest first."""
         prefix = len(segment_name(segments.store, 0)) - 1
-        starts = segments.starts | {name: int(name[prefix:]) for name in self._runs}
+        starts = segments.starts | {name: int(name[prefix:]) for name, _ in self._runs}
         return tuple(sorted(starts, key=starts.__getitem__))
 
     def _relative(self, file: Path) -> str:
         return str(file.relative_to(self._task.home))
 
-    def _converted(self, batch: ChangelogBatch) -> ChangelogBatch:
+    def _by_mapping(self, batch: ChangelogBatch) -> Iterator[tuple[FamilyMapping, ChangelogBatch]]:
+        """The records of each family, under their own keys. Raises ChunkFailedError for those of another family."""
+        form, mappings = self._conversion.source.changelog_form, self._task.mappings
+        if form.family_header is None:
+            yield mappings[0], batch
+            return
+        known = {family_prefix(form, mapping.source): mapping for mapping in mappings}
+        there = [key[: key.index(b"\0") + 1] for key in batch.keys]
+        for prefix in dict.fromkeys(there):
+            if prefix not in known:
+                raise ChunkFailedError(
+                    f"{self._task}: the changelog has records of the column family {prefix[:-1].decode()!r}, and "
+                    f"{self._conversion.source.id} has none of that name",
+                    hint="is [source] format the format that the store has?",
+                )
+            found = batch.where([each == prefix for each in there])
+            yield known[prefix], replace(found, keys=[plain_key(form, key) for key in found.keys])
+
+    def _converted(self, mapping: FamilyMapping, batch: ChangelogBatch) -> ChangelogBatch:
         """For each record the new key, and the new value; None: the new store has no such key.
 
         Raises ChunkFailedError where the conversion makes other keys of records than of keys alone: what it made of
         the record before cannot be found then.
         """
-        old = self._restored(batch)
+        old = self._restored(mapping, batch)
         times = pack_times(old.times) if self._is_timed else None
-        converted = self._convert(old.puts, times) if len(old.puts) else old.puts
+        converted = self._converters[mapping](old.puts, times) if len(old.puts) else old.puts
         keys = [self._new_key(key) for key in batch.keys]
         found = dict(zip(converted.keys, converted.values, strict=True))
         if strays := found.keys() - {*keys}:
@@ -190,7 +222,7 @@ class _Making:
             )
         return ChangelogBatch(keys, [found.get(key) for key in keys], batch.timestamps, None, batch.offsets)
 
-    def _restored(self, batch: ChangelogBatch) -> Entries:
+    def _restored(self, mapping: FamilyMapping, batch: ChangelogBatch) -> Entries:
         """The old entries, without those of another form, which are rejected."""
         try:
             return self._restore(batch)
@@ -201,7 +233,7 @@ class _Making:
             try:
                 found = self._restore(batch.part(at, at + 1))
             except EntryError as error:
-                self._rejects.add(self._task.mapping.source, key, batch.values[at] or b"", str(error), error.place)
+                self._rejects.add(mapping.source, key, batch.values[at] or b"", str(error), error.place)
                 continue
             puts.keys.extend(found.puts.keys)
             puts.values.extend(found.puts.values)
@@ -224,11 +256,11 @@ class _Making:
             )
         return [int.from_bytes(key[place], "big", signed=True) for key in keys]
 
-    def _write(self, database: str, entries: ChangelogBatch) -> None:
-        if database not in self._runs:
+    def _write(self, database: str, family: str, entries: ChangelogBatch) -> None:
+        if (database, family) not in self._runs:
             path = self._folder / f"{self.attempt}.{len(self._runs)}.sst"
-            self._runs[database] = _Run(database, self._task.mapping.target, path)
-        self._runs[database].write(entries)
+            self._runs[database, family] = _Run(database, family, path)
+        self._runs[database, family].write(entries)
 
 
 class _Run:
@@ -275,25 +307,28 @@ class TailEntries:
     def records(self, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
         """The changelog records in key order, and tombstones in key order among them."""
         convert = to_changelog(get_format(self.format))
-        for entries in self._entries(check):
+        for prefix, entries in self._entries(check):
             puts = entries.where([value is not None for value in entries.values])
             if len(puts):
-                yield convert(Batch(puts.keys, cast("list[bytes]", puts.values)), puts.timestamps)
-            yield from _gone(entries)
+                found = convert(Batch(puts.keys, cast("list[bytes]", puts.values)), puts.timestamps)
+                yield with_prefix(found, prefix)
+            yield from _gone(with_prefix(entries, prefix))
 
     def tombstones(self, _: object, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
         """The tombstones among them."""
-        for entries in self._entries(check):
-            yield from _gone(entries)
+        for prefix, entries in self._entries(check):
+            yield from _gone(with_prefix(entries, prefix))
 
-    def _entries(self, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
-        files = [Path(self.home, file.file) for tail in self.tails for file in tail.files]
-        if not files:
-            return
-        with open_tables(files, files[-1].with_suffix(f".{uuid.uuid4().hex[:8]}.opened")) as runs:
-            for batch in runs.batches(DEFAULT_FAMILY):
-                check()
-                yield unpacked(batch)
+    def _entries(self, check: Callable[[], None]) -> Iterator[tuple[bytes, ChangelogBatch]]:
+        every = [file for tail in self.tails for file in tail.files]
+        for prefix, families in by_family(get_format(self.format).changelog_form, (each.family for each in every)):
+            files = [Path(self.home, each.file) for each in every if each.family in families]
+            if not files:
+                continue
+            with open_tables(files, files[-1].with_suffix(f".{uuid.uuid4().hex[:8]}.opened")) as runs:
+                for batch in runs.batches(DEFAULT_FAMILY):
+                    check()
+                    yield prefix, unpacked(batch)
 
 
 def _gone(entries: ChangelogBatch) -> Iterator[ChangelogBatch]:

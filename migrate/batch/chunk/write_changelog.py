@@ -13,7 +13,7 @@ from typing import NamedTuple
 from formats import get_format
 from migrate.batch.chunk.tail import TailEntries
 from migrate.batch.stop import never_stop
-from migrate.engine.changelog_codec import keyed_by_time, keyed_plainly, to_changelog
+from migrate.engine.changelog_codec import addressed, by_family, keyed_by_time, keyed_plainly, to_changelog, with_prefix
 from migrate.engine.chunk_source import Inputs, open_inputs
 from migrate.engine.columns import read_times
 from migrate.engine.key_times import TimesColumn, open_times
@@ -55,18 +55,19 @@ class NewEntries:
         convert = to_changelog(form)
         with ExitStack() as stack:
             opened = [stack.enter_context(open_pooled(Path(directory))) for directory in self.directories]
-            places = [(each, family) for each in opened for family in self.families if family in each.families]
-            scans = [batches_without(form.position_keys, *place, self.keys) for place in places]
-            run = stack.enter_context(open_times(self.times))
-            times = None if run is None else TimesColumn(run, self.newest_ms)
             overlays = [stack.enter_context(open_pooled(Path(each))) for each in self.overlays]
-            changes = [Changes(each, family) for each in overlays for family in self.families]
-            for batch in chain.from_iterable(scans) if self.is_in_order_of_time else MergedScan(scans):
-                check()
-                known = None if times is None else read_times(b"".join(times(batch.keys)))
-                latest = None if known is None else _with_changes(batch.keys, known, changes)
-                if len(found := convert(batch, latest)):
-                    yield found
+            run = stack.enter_context(open_times(self.times))
+            for prefix, families in by_family(form.changelog_form, self.families):
+                places = [(each, family) for each in opened for family in families if family in each.families]
+                scans = [batches_without(form.position_keys, *place, self.keys) for place in places]
+                changes = [Changes(each, family) for each in overlays for family in families]
+                times = None if run is None else TimesColumn(run, self.newest_ms, prefix)
+                for batch in chain.from_iterable(scans) if self.is_in_order_of_time else MergedScan(scans):
+                    check()
+                    known = None if times is None else read_times(b"".join(times(batch.keys)))
+                    latest = None if known is None else _with_changes(batch.keys, known, changes)
+                    if len(found := convert(batch, latest)):
+                        yield with_prefix(found, prefix)
 
 
 def _with_changes(keys: list[bytes], times: Sequence[int], changes: Sequence[Changes]) -> Sequence[int]:
@@ -105,11 +106,13 @@ class OldEntries:
         with ExitStack() as stack:
             opened = [(stack.enter_context(open_inputs(inputs, form)), mapping) for inputs, mapping in self.inputs]
             run = stack.enter_context(open_times(self.times))
-            times = None if run is None else TimesColumn(run, self.newest_ms)
-            for batch in MergedScan([records.batches(mapping) for records, mapping in opened]):
-                check()
-                if len(found := convert(batch, None if times is None else read_times(b"".join(times(batch.keys))))):
-                    yield found
+            for prefix, families in by_family(form.changelog_form, (mapping.source for _, mapping in opened)):
+                scans = [records.batches(mapping) for records, mapping in opened if mapping.source in families]
+                times = None if run is None else TimesColumn(run, self.newest_ms, prefix)
+                for batch in MergedScan(scans):
+                    check()
+                    if len(found := convert(batch, None if times is None else read_times(b"".join(times(batch.keys))))):
+                        yield with_prefix(found, prefix)
 
 
 ToWrite = NewEntries | TailEntries
@@ -156,7 +159,11 @@ def produce(task: ProduceTask, check: Callable[[], None] = never_stop) -> Produc
     """Write the part; the receipt says that the broker has confirmed every record. Raises ChangelogFailedError."""
     started = time.perf_counter()
     records, tombstones, size, last_offset = write_records(
-        task.connection, task.changelog, task.transactional_id, task.permit, _batches(task, check)
+        task.connection,
+        task.changelog,
+        task.transactional_id,
+        task.permit,
+        addressed(get_format(task.new.format).changelog_form, _batches(task, check)),
     )
     return Produced(
         store_partition=task.part.store_partition,

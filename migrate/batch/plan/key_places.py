@@ -47,13 +47,16 @@ def find_key_places(
             continue
         keys = _sample(source, [each for each in databases if each.store_partition in mine])
         count = sum(map(len, keys.values()))
-        misplaced = {name: _misplaced(name, keys, partitions) for name in PARTITIONERS}
+        names = source.system.partitioners
+        misplaced = {name: _misplaced(name, keys, partitions) for name in names}
         fitting = [name for name, strays in misplaced.items() if not strays]
-        if count < LEAST:
+        if not names:
+            unknown.append(f"{source.system.title} puts the keys of {store} anywhere")
+        elif count < LEAST:
             unknown.append(f"{store} has {plural(count, 'sampled key')}, too few to show how its keys are spread")
         elif not fitting:
             strays = f"{min(misplaced.values()):,} of {count:,} sampled keys of {store}"
-            unknown.append(f"{strays} are not where {' or '.join(PARTITIONERS)} puts them")
+            unknown.append(f"{strays} are not where {' or '.join(names)} puts them")
         else:
             shown = f"{plural(count, 'sampled key')} {'shows' if count == 1 else 'show'}"
             found.append(f"{store}: {fitting[0]} of {plural(many, 'partition')}, as {shown}")

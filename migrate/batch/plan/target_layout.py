@@ -115,7 +115,7 @@ def new_positions(
         rewritten = ()
     carried = () if rewritten is not None else families_to_carry(target, spec.target.version, source.metadata_families)
     positions = stated
-    if set(carried) != set(source.metadata_families):
+    if source.position_keys or set(carried) != set(source.metadata_families):
         within = source_system(spec).offsets.within(application_of(spec), partition, _newest_first(spec, partition))
         positions = ChangelogOffsets(
             lines=stated.lines or within.lines,

@@ -43,7 +43,7 @@ _OTHER_FILES = 48
 def check_position(source: Source) -> None:
     """Raises RefusedError where the position from which the owner would replay onto a snapshot is unknown."""
     for partition in source.partitions:
-        if (reason := source.system.offsets.problem(source.path, partition)) is not None:
+        if (reason := source.position_problem(partition)) is not None:
             raise RefusedError(
                 f"{partition.id}: {reason}",
                 hint=_NO_SNAPSHOT

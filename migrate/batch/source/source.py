@@ -7,6 +7,7 @@ import tempfile
 import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from formats import Format
@@ -25,15 +26,25 @@ from migrate.systems import STANDALONE, System, get_system
 from migrate.systems.base import not_a_segment
 
 
-class _Unpacked:
+class Unpacked:
     """The RocksDB directories of archived store partitions, in a temporary folder that is removed with this object."""
 
-    def __init__(self, archives: dict[Path, StorePartition], system: System) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="stateferry-"))
-        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
-        for archive, partition in archives.items():
-            (self.folder / partition.id).mkdir(parents=True)
-            system.archives.unpack(archive, partition, self.folder / partition.id)
+    def __init__(self, system: System, path: Path, partitions: Iterable[StorePartition]) -> None:
+        """Unpack those of these store partitions below `path` that are in archives."""
+        self.folders: dict[str, Path] = {}
+        """By store partition."""
+        for partition in partitions:
+            if (archive := system.archives.of(path, partition)) is not None:
+                folder = self._temporary / partition.id
+                folder.mkdir(parents=True)
+                system.archives.unpack(archive, partition, folder)
+                self.folders[partition.id] = folder
+
+    @cached_property
+    def _temporary(self) -> Path:
+        folder = Path(tempfile.mkdtemp(prefix="stateferry-"))
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        return folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +57,7 @@ class Source:
     format: Format
     system: System
     partitions: tuple[StorePartition, ...]
-    unpacked: _Unpacked | None = field(default=None, kw_only=True)
+    unpacked: Unpacked | None = field(default=None, kw_only=True)
 
     def archive(self, partition: StorePartition) -> Path | None:
         """The file that a store partition is packed into, if it is."""
@@ -54,9 +65,8 @@ class Source:
 
     def directories(self, partition: StorePartition) -> dict[str, Path]:
         """The RocksDB directories to read, by database."""
-        if self.unpacked is None or self.archive(partition) is None:
-            return partition.directories(self.path)
-        return partition.below(self.unpacked.folder / partition.id)
+        folder = None if self.unpacked is None else self.unpacked.folders.get(partition.id)
+        return partition.directories(self.path) if folder is None else partition.below(folder)
 
     def stated_positions(self, partition: StorePartition) -> ChangelogOffsets:
         """The changelog offsets of a store partition in files beside its RocksDB directories, or under keys in them."""
@@ -69,6 +79,10 @@ class Source:
             self.stated_positions(partition).lines
             or self.system.offsets.within(self.application, partition, newest_first).lines
         )
+
+    def position_problem(self, partition: StorePartition) -> str | None:
+        """Why the position of a store partition is unknown, so that nothing can be replayed onto it."""
+        return self.system.offsets.problem(self.path, partition, self.changelog_lines(partition))
 
     def position(self, partition: StorePartition) -> int | None:
         """The offset of the next changelog record that its owner would apply; None: nothing states it."""
@@ -114,10 +128,7 @@ def find_source(spec: Spec) -> Source:
         for name, directory in partition.directories(spec.source_path).items() if partition.has_segments else ():
             if not directory.is_dir():
                 raise not_a_segment(spec.source_path, partition, name)
-    archives = {
-        archive: each for each in partitions if (archive := system.archives.of(spec.source_path, each)) is not None
-    }
-    unpacked = _Unpacked(archives, system) if archives else None
+    unpacked = Unpacked(system, spec.source_path, partitions)
     return Source(
         spec.source_path, application_of(spec), spec.source_format, system, tuple(partitions), unpacked=unpacked
     )

@@ -22,9 +22,11 @@ from migrate.errors import RefusedError
 from migrate.model.ledger_row import Step
 from migrate.model.plan import Plan
 from migrate.model.reports import Concern, Held
+from migrate.model.store_partition import StorePartition
 from migrate.stores.carry_over import carry_over, copy_attributes
 from migrate.stores.files import fsync_all, fsync_directory, fsync_tree, make_directories, own_like, remove_tree
 from migrate.stores.rocksdb.layout import identity_of
+from migrate.systems.base import Archives
 
 
 def publish(
@@ -39,7 +41,8 @@ def publish(
         require_acceptance((concern for concern in concerns if concern.kind == "mismatch"), "this run settles nothing")
         return None
     temporary = _temporary(target, context.run_id)
-    if not _was_renamed(plan, Standing(context.home, ledger.rows), target):
+    archives = target_system(context.spec).archives
+    if not _was_renamed(plan, archives, Standing(context.home, ledger.rows), target):
         require_acceptance(concerns, "nothing was published, and the new stores are kept")
         _check_free(target)
         missing = _missing(context, ledger)
@@ -74,13 +77,15 @@ def _build(context: Context, plan: Plan, ledger: Ledger, folders: dict[str, Path
     written, target = ChangelogStanding(ledger.rows), target_system(context.spec)
     found = {each.id: rewritten_lines(target, written, each.id) for each in plan.store_partitions}
     rewritten = {partition: lines for partition, lines in found.items() if lines is not None}
-    new_stores = {plan.new_partition(partition).path: folders[partition.id] for partition in plan.store_partitions}
+    new_stores = [(plan.new_partition(each), folders[each.id]) for each in plan.store_partitions]
     source, system = context.spec.source_path, source_system(context.spec)
     left_out = {archive for each in plan.store_partitions if (archive := system.archives.of(source, each)) is not None}
     left_out |= {source / each.path for each in plan.store_partitions}  # a new store may have another name
-    build_directory(source, new_stores, temporary, left_out=left_out, is_alone=is_another_system(context.spec))
+    is_alone = is_another_system(context.spec)
+    build_directory(source, new_stores, temporary, target.archives, left_out=left_out, is_alone=is_alone)
     write_new_positions(context.spec, plan, temporary, rewritten)
-    fsync_all(target.layout.complete(temporary, [plan.new_partition(each) for each in plan.store_partitions]))
+    path = context.spec.target_path or temporary
+    fsync_all(target.layout.complete(temporary, path, [partition for partition, _ in new_stores]))
     check_unchanged(context, plan)
     context.notify("publish.built", temporary=temporary)
 
@@ -109,7 +114,7 @@ def _intend(
     """Commit that the directory is about to be renamed, and what was accepted."""
     intent: dict[str, object] = {
         "path": str(context.spec.target_path),
-        "stores": _identities(plan, temporary),
+        "stores": _identities(plan, target_system(context.spec).archives, temporary),
         "accepted": [concern.model_dump() for concern in accepted],
         "missing": [each.model_dump() for each in missing],
     }
@@ -117,45 +122,51 @@ def _intend(
     context.notify("publish.intended", target=context.spec.target_path)
 
 
-def _was_renamed(plan: Plan, standing: Standing, target: Path) -> bool:
+def _was_renamed(plan: Plan, archives: Archives, standing: Standing, target: Path) -> bool:
     """Whether an earlier run died between the rename and its row: `target` has the stores that it made."""
     intents = [(each["path"], each["stores"]) for each in standing.publications]
-    return target.is_dir() and (str(target), _identities(plan, target)) in intents
+    return target.is_dir() and (str(target), _identities(plan, archives, target)) in intents
 
 
-def _identities(plan: Plan, application: Path) -> list[str]:
-    """RocksDB's identity of each new store; empty where it has none."""
-    partitions = map(plan.new_partition, plan.store_partitions)
-    folders = [folder for partition in partitions for folder in partition.directories(application).values()]
-    return [identity_of(folder) for folder in folders]
+def _identities(plan: Plan, archives: Archives, application: Path) -> list[str]:
+    """RocksDB's identity of each new store, empty where it has none; of an archive the number of its inode."""
+    found: list[str] = []
+    for partition in map(plan.new_partition, plan.store_partitions):
+        if (archive := archives.of(application, partition)) is not None:
+            found.append(str(archive.stat().st_ino))
+        else:
+            found += map(identity_of, partition.directories(application).values())
+    return found
 
 
 def build_directory(
     source: Path,
-    new_stores: dict[Path, Path],
+    new_stores: Sequence[tuple[StorePartition, Path]],
     temporary: Path,
+    archives: Archives,
     *,
     left_out: Set[Path] = frozenset(),
     is_alone: bool = False,
 ) -> None:
     """Make `temporary` a copy of the application's directory `source` with the new stores in place of the old.
 
-    `new_stores`: path within the application's directory -> new store partition. `left_out`: the old stores, and
-    archives of such. `is_alone`: only the new stores, for another system. SST files are hard-linked where possible,
-    files that are appended to are copied. Durable on return.
+    `new_stores`: each new store partition, and where it was made. `left_out`: the old stores, and archives of such.
+    `is_alone`: only the new stores, for another system. SST files are hard-linked where possible, files that are
+    appended to are copied. Durable on return.
     """
     if temporary.exists():
         shutil.rmtree(temporary)
     make_directories(temporary.parent)
     temporary.mkdir(mode=0o700)  # until its content has its owner and mode
     if not is_alone:
-        carry_over(source, temporary, leave_out={source / relative for relative in new_stores} | left_out)
-    for relative, new_store in new_stores.items():
-        target = temporary / relative
+        carry_over(source, temporary, leave_out={source / each.path for each, _ in new_stores} | left_out)
+    for partition, new_store in new_stores:
+        target, old = temporary / partition.path, source / partition.path
         make_directories(target.parent)
-        carry_over(new_store, target)
-        is_replaced = not is_alone and (source / relative).exists()  # or it is in the place of an archive
-        own_like(source / relative if is_replaced else source, target)
+        if not archives.pack(new_store, partition, temporary):
+            carry_over(new_store, target)
+        is_replaced = not is_alone and old.exists()  # or it is in the place of an archive
+        own_like(old if is_replaced else source, target)
     copy_attributes(source, temporary)
     fsync_tree(temporary)
 

@@ -18,6 +18,7 @@ from migrate.batch.ledger.table import Ledger, read_repaired
 from migrate.batch.log import logged
 from migrate.batch.plan.new_stores import AssembledStores
 from migrate.batch.run_lock import alone_in_its_folder, one_run_at_a_time
+from migrate.batch.source.source import Unpacked, target_system
 from migrate.batch.status.next_step import next_step
 from migrate.batch.status.status import asked
 from migrate.batch.steps.damage import hinting_at_repair
@@ -87,7 +88,10 @@ def _compare(
     context: Context, plan: Plan, standing: Standing, mode: Mode, open_executor: ExecutorOpener
 ) -> VerifyReport:
     folders = standing.new_stores(context.spec.source_path)
-    stores = AssembledStores(plan, folders, standing.receipts, standing.overlays)
+    root, system = standing.published, target_system(context.spec)
+    packed = None if root is None else Unpacked(system, root, map(plan.new_partition, plan.store_partitions))
+    found_in = folders if packed is None else folders | packed.folders
+    stores = AssembledStores(plan, found_in, standing.receipts, standing.overlays)
     use_times(context, standing.rows)
     open_ledger = cache(lambda: _open_ledger(context, plan, standing))
     with open_executor(context.spec) as executor, hinting_at_repair(context.home):

@@ -1,0 +1,190 @@
+"""Changelogs of toy systems at a real broker: with offsets inside the stores, and several families in one topic."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from formats import StateRecord
+from migrate import Spec, catch_up, cutover, rollback, run, snapshot, verify
+from migrate.kafka.cluster import Cluster
+from migrate.kafka.connection import Connection
+from migrate.kafka.reader import read
+from migrate.kafka.writer import Writer
+from migrate.spec.spec import parse_spec
+from migrate.stores.batch import ChangelogBatch, RecordHeaders
+from tests.broker.broker import Broker
+from tests.support import make_families, open_store, read_families
+from tests.systems.toys import CHANGELOG_OFFSET, FAMILY_HEADER, METADATA, OFFSET_KEY, PLAIN, STATE
+
+pytestmark = pytest.mark.usefixtures("registered")
+
+NOW = int(time.time() * 1000)
+"""Old records would be compacted at once, and compaction goes by keys alone, whatever their families are."""
+FAMILIES = ("default", "totals")
+Content = dict[str, dict[bytes, bytes]]
+"""Values by family and key."""
+
+
+def convert(record: StateRecord) -> StateRecord | None:
+    """Changes every value, and drops some keys."""
+    return None if record.key.startswith(b"drop-") else replace(record, value=record.value + b"!")
+
+
+def converted(content: Content) -> Content:
+    return {
+        family: {key: value + b"!" for key, value in entries.items() if not key.startswith(b"drop-")}
+        for family, entries in content.items()
+    }
+
+
+@dataclass(frozen=True)
+class App:
+    """Two partitions of a store, and their changelog."""
+
+    name: str
+    base: Path
+    broker: Broker
+    way: str
+    kind: str = STATE.id
+    run: Mapping[str, Any] = field(default_factory=dict)
+    families: tuple[str, ...] = FAMILIES
+
+    @property
+    def connection(self) -> Connection:
+        return Connection(self.broker.bootstrap)
+
+    @property
+    def store(self) -> str:
+        """The new store's name."""
+        return "counts" if self.way == "append" else "counts2"
+
+    @property
+    def spec(self) -> Spec:
+        content = {
+            "name": self.name,
+            "work_dir": "work",
+            "source": {"format": self.kind, "path": self.name, "store": "counts"},
+            "target": {"format": self.kind, **({} if self.way == "append" else {"store": self.store})},
+            "conversion": {"function": "tests.systems.test_toy_changelogs:convert", "allow": ["drop"]},
+            "changelog": {"bootstrap": self.broker.bootstrap, "way": self.way, "application": "stopped"},
+            "run": {"chunk_size": "8 KiB", **self.run},
+        }
+        return parse_spec(content, base_dir=self.base)
+
+    def topic(self, store: str) -> str:
+        return f"changelog__{self.name}--orders--{store}" if self.kind == STATE.id else f"{self.name}-{store}-changelog"
+
+    def folder(self, store: str, number: int) -> Path:
+        path = f"{store}/orders/{number}" if self.kind == STATE.id else f"tables/{store}-{number}.db"
+        return self.base / self.name / path
+
+    def old(self, number: int) -> Content:
+        """The same keys are in both families."""
+        keys = [b"key-%04d" % each for each in range(300)] + [b"drop-%d" % each for each in range(3)]
+        return {
+            family: {key: b"%s of %s in %d" % (key, family.encode(), number) for key in sorted(keys)}
+            for family in self.families
+        }
+
+    def make(self) -> Self:
+        """Write the changelog, and the stores that have applied it."""
+        with Cluster(self.connection) as cluster:
+            settings = {"cleanup.policy": "compact", "segment.ms": "123456789"}
+            cluster.create_topic(self.topic("counts"), partitions=2, replication=1, settings=settings)
+        for number in (0, 1):
+            last = self.write(number, self.old(number))
+            own = {"default": {OFFSET_KEY: b"%d" % last}}
+            if self.kind == STATE.id:
+                own = {METADATA: {CHANGELOG_OFFSET: last.to_bytes(8, "big")}}
+            old = self.old(number)
+            every = {family: {**old.get(family, {}), **own.get(family, {})} for family in {*old, *own}}
+            make_families(
+                self.folder("counts", number), {name: dict(sorted(each.items())) for name, each in every.items()}
+            )
+        (self.base / self.name / ("toy.states" if self.kind == STATE.id else "toy.properties")).touch()
+        return self
+
+    def write(self, number: int, content: Mapping[str, Mapping[bytes, bytes | None]]) -> int:
+        """Write records as the application does; the last offset."""
+        with Writer(self.connection, self.topic("counts"), number, f"{self.name}-{number}") as writer:
+            for family, entries in content.items():
+                header: RecordHeaders = [(FAMILY_HEADER, family.encode())]
+                headers = [header] * len(entries) if self.kind == STATE.id else None
+                writer.write(ChangelogBatch(list(entries), list(entries.values()), [NOW] * len(entries), headers))
+            last = writer.finish()
+        assert last is not None
+        return last
+
+    def restored(self, store: str, number: int) -> Content:
+        """What the application restores from a topic."""
+        found: Content = {family: {} for family in self.families}
+        with Cluster(self.connection) as cluster:
+            ends = cluster.ends_of(self.topic(store), number)
+        for batch in read(self.connection, self.topic(store), number, ends.start, ends.stable):
+            for at, (key, value) in enumerate(zip(batch.keys, batch.values, strict=True)):
+                header = dict(batch.headers[at])[FAMILY_HEADER] if batch.headers else None
+                family = found["default" if header is None else header.decode()]
+                family.pop(key, None)
+                if value is not None:
+                    family[key] = value
+        return {family: dict(sorted(entries.items())) for family, entries in found.items()}
+
+    def stored(self, store: str, number: int) -> Content:
+        """The records in a live store."""
+        found = read_families(self.folder(store, number))
+        return {
+            family: {key: found[family][key] for key in found[family] if key != OFFSET_KEY} for family in self.families
+        }
+
+
+@pytest.mark.parametrize("way", ["append", "new-topic"])
+@pytest.mark.parametrize("kind", [STATE.id, PLAIN.id])
+def test_a_restore_gives_the_new_store_until_it_is_rolled_back(
+    way: str, kind: str, broker: Broker, tmp_path: Path
+) -> None:
+    families = FAMILIES if kind == STATE.id else ("default",)
+    app = App(f"toy-{kind.partition('.')[0]}-{way}", tmp_path, broker, way, kind, families=families).make()
+    assert run(app.spec).verification.ok
+    assert verify(app.spec).verification.ok
+    cutover(app.spec)
+    for number in (0, 1):
+        assert app.stored(app.store, number) == app.restored(app.store, number) == converted(app.old(number))
+    rollback(app.spec)
+    for number in (0, 1):
+        assert app.stored("counts", number) == app.restored("counts", number) == app.old(number)
+
+
+def test_what_came_since_a_snapshot_is_caught_up_with_in_each_family(broker: Broker, tmp_path: Path) -> None:
+    app = App("toy-caught-up", tmp_path, broker, "new-topic", run={"source": "snapshot"}).make()
+    snapshot(app.spec)
+    run(app.spec)
+    changes: dict[str, dict[bytes, bytes | None]] = {
+        "default": {b"key-0001": b"changed", b"key-0002": None},
+        "totals": {b"key-0002": b"total", b"key-0003": None, b"new": b"1"},
+    }
+    expected = [app.old(number) for number in (0, 1)]
+    for family, entries in changes.items():
+        for key, value in entries.items():
+            expected[0][family].pop(key, None)
+            if value is not None:
+                expected[0][family][key] = value
+    last = app.write(0, changes)
+    with open_store(app.folder("counts", 0)) as database:
+        for family, entries in changes.items():
+            for key, value in entries.items():
+                if value is None:
+                    del database.get_column_family(family)[key]
+                else:
+                    database.get_column_family(family)[key] = value
+        database.get_column_family(METADATA)[CHANGELOG_OFFSET] = last.to_bytes(8, "big")
+    catch_up(app.spec)
+    cutover(app.spec)
+    for number in (0, 1):
+        wanted = {family: dict(sorted(each.items())) for family, each in converted(expected[number]).items()}
+        assert app.stored(app.store, number) == app.restored(app.store, number) == wanted
