@@ -317,7 +317,7 @@ SWITCHING: tuple[Mutant, ...] = (
         name="published-by-its-path-alone",
         claim="I10",
         definition="_was_renamed",
-        old="return target.is_dir() and (str(target), _identities(plan, target)) in intents",
+        old="return target.is_dir() and (str(target), _identities(plan, archives, target)) in intents",
         new="return target.is_dir() and str(target) in [path for path, _ in intents]",
         tests=("test_another_directory_at_the_targets_path_is_never_taken_for_ours",),
     ),

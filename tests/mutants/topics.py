@@ -158,6 +158,22 @@ TOPICS: tuple[Mutant, ...] = (
         tests=("test_records_of_nobody_are_not_mixed_with_rebuilt_ones",),
     ),
     Mutant(
+        name="families-under-one-key",
+        claim="I12",
+        definition="placed",
+        old="keys = [prefix + key for prefix, key in zip(prefixes, batch.keys, strict=True)]",
+        new="keys = [prefixes[0] + key for key in batch.keys]",
+        tests=("test_a_restore_gives_the_new_store_until_it_is_rolled_back[states.plain-append]",),
+    ),
+    Mutant(
+        name="any-archive-taken-for-ours",
+        claim="I8",
+        definition="_identities",
+        old="found.append(str(archive.stat().st_ino))",
+        new="found.append(str(archive.name))",
+        tests=("test_what_a_run_published_that_died_then_is_recognised_by_its_archives[False]",),
+    ),
+    Mutant(
         name="rebuilt-and-gone-on-since",
         claim="I6",
         definition="_check_changelogs",
