@@ -71,8 +71,8 @@ class Format:
     metadata_keys: tuple[bytes, ...] = ()
     """Prefixes of the owning system's own keys among the records: carried as they are, too."""
     position_keys: tuple[bytes, ...] = ()
-    """The owning system's keys that hold changelog offsets, among the records or in its families: not carried over,
-    since its `System` writes those of the new store."""
+    """The owning system's keys that hold changelog offsets, in its families or among the records, where they begin with
+    one of `metadata_keys`: not carried over, since its `System` writes those of the new store."""
     older_families: tuple[OlderFamily, ...] = ()
     """Pre-upgrade families of a store in upgrade mode: read where the new family has no entry."""
     has_changelog: bool = False
