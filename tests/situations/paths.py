@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
+from types import SimpleNamespace
+
+import pytest
 
 from tests.bad_input.support import Migration, expected_orders, raw_records
-from tests.situations.situation import RECORDS, REFUSED, app, completes, published, raw
+from tests.situations.situation import RECORDS, REFUSED, Do, app, completes, published, raw
 from tests.support import make_store, numbered
 
 APPLICATION = "<state.dir>/<application.id>"
@@ -56,7 +63,48 @@ def without_it(migration: Migration) -> None:
     migration.target.rmdir()
 
 
+@contextmanager
+def mounted(migration: Migration, *, read_only: bool = False) -> Iterator[None]:
+    """The folder is `m` in itself once more, as containers mount volumes; skips where this process may not mount."""
+    place = migration.folder / "m"
+    place.mkdir()
+    done = subprocess.run(["mount", "--bind", migration.folder, place], capture_output=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"this process may not mount: {done.stderr.decode().strip()}")
+    try:
+        if read_only:
+            subprocess.run(["mount", "-o", "remount,ro,bind", place], check=True)
+        yield
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
+@contextmanager
+def mounted_and_full(migration: Migration) -> Iterator[None]:
+    place = migration.folder / "m/out"
+    with mounted(migration), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", lambda at: SimpleNamespace(free=0 if at == place else 1 << 40))
+        yield
+
+
+def published_in(path: str) -> Do:
+    """Check that the new store is there."""
+
+    def check(migration: Migration) -> None:
+        assert (migration.folder / path / "CURRENT").exists()
+
+    return check
+
+
+def a_mebibyte(migration: Migration) -> None:
+    shutil.rmtree(migration.source)
+    make_store(migration.source, {b"k%d" % number: bytes(20_972) for number in range(50)})
+    directory("out", migration)
+
+
 OTHER = {"path": "other"}
+COPY = {"snapshot": "copy"}
+ON_A_MOUNT = {"path": "m/state"}
 ONE_OFF = [
     (".", "holds no task directory", "did you mean", "orders-app'"),
     ("orders-app/0_0", "is a task directory", "did you mean", "orders-app'"),
@@ -114,6 +162,21 @@ SITUATIONS = [
         work_dir="linked/work", do=linked),
     app("a work_dir that is a file", REFUSED, "{folder}/file", "is not a directory", "work_dir", work_dir="file",
         do=file("file")),
+    *(raw(f"links from another mount, read only: {is_so}", REFUSED, 'or set [run] snapshot = "copy"',
+          "cannot hard-link {folder}/m/state to {home}: Invalid cross-device link", source=ON_A_MOUNT,
+          around=partial(mounted, read_only=is_so)) for is_so in (False, True)),
+    *(raw(f"copies from another mount, read only: {is_so}", source=ON_A_MOUNT, run=COPY, then=published_in("new"),
+          around=partial(mounted, read_only=is_so)) for is_so in (False, True)),
+    raw("a cut-over across two mounts", REFUSED, "are on different file systems or mounts, so that they cannot be exch",
+        source=ON_A_MOUNT, run=COPY, target={"path": None}, around=mounted),
+    raw("a target on a mount where nothing can be renamed", REFUSED, "cannot write to {folder}/m/out",
+        "name another [target] path", target={"path": "m/out/new"}, do=partial(directory, "out"),
+        around=partial(mounted, read_only=True)),
+    raw("a target on another mount", target={"path": "m/out/new"}, do=partial(directory, "out"), around=mounted,
+        then=published_in("out/new")),
+    raw("a target on another mount without room for copies", REFUSED,  # of the new store, and of what is carried over
+        "[target] path {folder}/m/out/new has 0.0 MiB free, the new stores may need 2.2 MiB",
+        target={"path": "m/out/new"}, do=a_mebibyte, around=mounted_and_full),
     raw("a work_dir with a percent sign", REFUSED, work_dir="100%"),
     raw("a target in the migration's folder", REFUSED, "[target] path",
         "lies inside the migration's own folder", target={"path": "work/test/new/store"}),
