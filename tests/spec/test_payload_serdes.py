@@ -72,8 +72,9 @@ def _schemas(serde: object) -> dict[object, str]:
 
 
 def test_files_become_schemas(folder: Path) -> None:
-    loaded = _load(f'from = {{serde = "avro", frame = "confluent", schemas = {{1 = "old.avsc"}}}}\n{TO_FILE}', folder)
-    assert loaded.source == AvroSerde(((1, AvroSchema(OLD)),), "confluent")
+    files = '{1 = "old.avsc", 4 = "new.avsc"}'
+    loaded = _load(f'from = {{serde = "avro", frame = "confluent", schemas = {files}}}\n{TO_FILE}', folder)
+    assert loaded.source == AvroSerde(((1, AvroSchema(OLD)), (4, AvroSchema(NEW))), "confluent")
     assert loaded.target == AvroSerde(((7, AvroSchema(NEW)),), "confluent")
     assert loaded.source.decode(b"\0\0\0\0\1\2") == {"a": 1}
 
