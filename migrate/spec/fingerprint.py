@@ -428,8 +428,9 @@ def _parts_of_function(function: FunctionType, modules: set[str]) -> Iterator[ob
     codes = [compile(source, "", "exec", dont_inherit=True)]
     for code in codes:
         codes += [each for each in code.co_consts if isinstance(each, CodeType)]
+    number = codes.index(function.__code__)
     modules.add(name)
-    yield from (_source_digest(source.encode()), codes.index(function.__code__))
+    yield from (_source_digest(source.encode()), number)
     yield from (function.__defaults__, function.__kwdefaults__, function.__dict__)
     yield from (cell.cell_contents for cell in function.__closure__ or () if cell.cell_contents is not function)
 

@@ -41,8 +41,8 @@ FUNCTIONS: tuple[Mutant, ...] = (
         name="any-function-of-the-module-passes",
         claim="I5",
         definition="_parts_of_function",
-        old="codes.index(function.__code__))",
-        new="0)",
+        old="number = codes.index(function.__code__)",
+        new="number = 0",
         tests=("test_functions_of_one_line_and_of_one_name_are_two",),
     ),
     Mutant(
