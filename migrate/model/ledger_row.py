@@ -18,7 +18,7 @@ from migrate.model.display import RejectReason
 from migrate.model.key_range import KeyRange
 from migrate.model.plan import Chunk
 from migrate.model.receipt import Receipt
-from migrate.model.values import Stored, StoredKind, compact, of_valid, with_seal, without_seal
+from migrate.model.values import Stored, StoredKind, compact, of_valid
 
 LEDGER_SCHEMA = 1
 
@@ -58,7 +58,7 @@ class Step(StrEnum):
 
 
 class Row(Stored):
-    """One row. `detail` is JSON: for a chunk its receipt. As stored, it ends with a digest of the whole row."""
+    """One row. `detail` is JSON: for a chunk its receipt."""
 
     schema_version: int = LEDGER_SCHEMA
     sequence: int = 0
@@ -141,11 +141,6 @@ def read_detail(row: Row, kind: type[StoredKind], what: str) -> StoredKind:
         ) from error
 
 
-def with_digest(row: Row) -> Row:
-    """The row as it is stored: its digest shows any later change of its columns."""
-    return row.model_copy(update={"detail": with_seal(row.detail, beside=_columns(row.__dict__))})
-
-
 def as_rows(content: Iterable[dict[str, Any]], where: str) -> list[Row]:
     """The rows read from storage, in the order of commits.
 
@@ -187,27 +182,10 @@ def damaged_ledger(where: str, what: str) -> DamagedLedgerError:
 
 
 def _as_row(content: dict[str, Any]) -> Row:
-    version, step = content["schema_version"], content["step"]
-    detail, fits = without_seal(content["detail"], beside=_columns(content))
-    is_newer = version > LEDGER_SCHEMA and not _fits(content, LEDGER_SCHEMA)
-    if not (fits or is_newer):
-        raise ValueError(f"row {content['sequence']} does not have its digest")
-    return of_valid(
-        Row, {**dict(zip(_COVERED, _covered(content), strict=True)), "detail": detail, "step": _STEPS.get(step, step)}
-    )
-
-
-def _fits(content: dict[str, Any], version: int) -> bool:
-    """Whether it is a row of that schema in which only the version number is damaged."""
-    return without_seal(content["detail"], beside=_columns({**content, "schema_version": version}))[1]
-
-
-def _columns(row: dict[str, Any]) -> str:
-    """All columns but `detail` in one form, for rows that are written and rows that are read."""
-    return _encode(_covered(row))
+    fields = dict(zip(_FIELDS, _in_order(content), strict=True))
+    return of_valid(Row, {**fields, "step": _STEPS.get(fields["step"], fields["step"])})
 
 
 _STEPS = {str(step): step for step in Step}
-_COVERED = tuple(name for name in Row.model_fields if name != "detail")
-_covered = itemgetter(*_COVERED)
-_encode = json.JSONEncoder(default=bytes.hex).encode
+_FIELDS = tuple(Row.model_fields)
+_in_order = itemgetter(*_FIELDS)

@@ -13,7 +13,6 @@ import pytest
 import migrate
 from migrate import load_spec
 from migrate.batch.ledger.dead_letters import write_dead_letters
-from migrate.batch.ledger.delta_log import write_rows
 from migrate.batch.ledger.table import SharedCommits
 from migrate.batch.run import run_with
 from migrate.batch.source.snapshot import take_snapshot
@@ -64,8 +63,6 @@ def _left_out(by: Callable[..., object], name: str) -> str:
     [
         (take_snapshot, "fsync_all", ".tmp is renamed"),
         (KeepRejects, "fsync_file", "the receipt of"),
-        (write_rows, "fsync_file", "after commit 1"),
-        (write_rows, "fsync_directory", "after commit 1"),
         (write_dead_letters, "fsync_tree", "dead-letters"),
         (SharedCommits, "fsync_all", "assembled row"),
         (rename_into_place, "fsync_tree", "publishing row"),
@@ -109,7 +106,7 @@ def test_a_switch_is_intended_durably_and_done_durably_before_it_is_said(
     assert len(moves) == (0 if verb == "finalize" else 2)
 
 
-@pytest.mark.parametrize(("by", "name"), [(sync_names, "fsync_all"), (write_rows, "fsync_file")])
+@pytest.mark.parametrize(("by", "name"), [(sync_names, "fsync_all"), (write_durably, "fsync_directory")])
 def test_a_sync_that_a_switch_leaves_out_is_missed(by: Callable[..., object], name: str, tmp_path: Path) -> None:
     base = tmp_path.resolve() / "base"
     _switched(base, "run")

@@ -46,10 +46,10 @@ DAMAGE: tuple[Mutant, ...] = (
         tests=("test_chunks_do_not_get_other_times_than_those_before",),
     ),
     Mutant(
-        name="ledger-row-without-digest",
+        name="ledger-entry-without-seal",
         claim="I5",
-        definition="_as_row",
-        old="    if not (fits or is_newer):\n",
+        definition="_parse",
+        old="    if not fits:\n",
         new="    if False:\n",
         tests=("test_a_row_that_is_lost_in_both_its_copies_is_not_read",),
     ),
@@ -96,9 +96,9 @@ DAMAGE: tuple[Mutant, ...] = (
     Mutant(
         name="far-number-taken-for-the-newest",
         claim="I5",
-        definition="newest_version",
-        old=" > _MOST_MISSING",
-        new=" > 100 * _MOST_MISSING",
+        definition="versions",
+        old="    if missing := [each for each in whole[1:] if each not in found and not _parts(table, each)]:\n",
+        new="    if missing := list[int]():\n",
         tests=("test_a_file_with_a_far_number_is_named_and_the_gap_before_it_is_not_filled",),
     ),
     Mutant(

@@ -1,232 +1,46 @@
-"""The ledger's rows, read from its Delta log alone.
+"""The ledger's Delta log: an entry holds the rows of its version under one seal, and a Parquet file renders them.
 
-Every commit repeats its rows in its log entry, where a thousand commits are read in a tenth of the time that a thousand
-Parquet files take. Where the log does not suffice (a table that another program has rewritten, damage), the table is
-read instead: this shortcut never decides what is wrong.
+| where                                  | what                                                                      |
+|----------------------------------------|---------------------------------------------------------------------------|
+| `_delta_log/<version>.json`, line 1    | `commitInfo` with the rows, and a digest of the whole entry               |
+| line 2                                 | `add`: the data file, for those who read the table as one                 |
+| last line                              | `txn`: the version, as that of our application transaction                |
+| `part-<version>-<uuid>.snappy.parquet` | the same rows; written before the entry, and not synced                   |
 
-Source of the layout: the Delta protocol, "Commit Provenance Information" (an object of any content) and "Add File".
+Stateferry reads entries alone, a thousand in a tenth of a second. What another program commits, such as a compaction,
+has no rows of ours. A data file that is missing or damaged is written again with its entry, and so is an entry, from
+its data file. Where both are lost, an entry without rows keeps the version taken, so that an earlier run stays fenced.
+
+Source of the layout: the Delta protocol, "Delta Log Entries" (one JSON object for each action, one to a line), "Commit
+Provenance Information" (an object of any content), "Add File" and "Transaction Identifiers".
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema
 from pydantic_core import from_json
 
-from migrate.batch.home import LEDGER
-from migrate.errors import DamagedLedgerError
-from migrate.model.ledger_row import Row, as_rows, with_digest
-from migrate.stores.files import delta_uri, fsync_directory, fsync_file
-
-Action = dict[str, Any]
-"""One line of a log entry."""
-
-
-_ROWS = "stateferry.rows"
-
-
-_BINARY = ("start_key", "end_key")
-
-
-def log_directory(table: Path) -> Path:
-    """The directory with the log of a Delta table."""
-    return table / "_delta_log"
-
-
-def commit_metadata(rows: Iterable[Row]) -> dict[str, str]:
-    """The copy of a commit's rows for its log entry."""
-    return {_ROWS: json.dumps([row.model_dump(mode="json") for row in rows])}
-
-
-def logged_rows(actions: Iterable[Action]) -> list[dict[str, Any]] | None:
-    """The copy of its rows in a log entry; None: it has none."""
-    logged = [action["commitInfo"][_ROWS] for action in actions if _ROWS in action.get("commitInfo", {})]
-    return [_with_keys(row) for row in from_json(logged[0])] if logged else None
-
-
-def _with_keys(row: dict[str, Any]) -> dict[str, Any]:
-    """The row with its binary columns, which are hex in the log."""
-    return row | {name: bytes.fromhex(row[name]) for name in _BINARY if row[name] is not None}
-
-
-class IncompleteLogError(Exception):
-    """The rows cannot be known from the log alone: the table has to be read."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    inode: int
-    """Changes when a repair replaces the entry."""
-    file: tuple[str, int] | None
-    """Its data file and that file's size."""
-    rows: list[dict[str, Any]]
-
-
-class LedgerLog:
-    """Reads one ledger repeatedly, parsing only the entries that are new."""
-
-    def __init__(self, home: Path) -> None:
-        self._folder = home / LEDGER
-        self._entries: dict[str, _Entry] = {}
-
-    def rows(self) -> list[Row]:
-        """Every row, in the order of commits.
-
-        Raises RefusedError for a newer schema, IncompleteLogError where the table has to be read.
-        """
-        try:
-            return as_rows([row for entry in self._read() for row in entry.rows], str(self._folder))
-        except (DamagedLedgerError, OSError, ValueError, LookupError, TypeError) as error:
-            raise IncompleteLogError from error
-
-    def _read(self) -> list[_Entry]:
-        log = log_directory(self._folder)
-        with os.scandir(log) as listed:
-            inodes = {entry.name: entry.inode() for entry in listed if entry.name.endswith(".json")}
-        names = sorted(inodes)
-        if not names or names != [f"{version:020d}.json" for version in range(len(names))]:
-            raise IncompleteLogError
-        entries = [self._entry(log, name, inodes[name]) for name in names]
-        with os.scandir(self._folder) as listed:
-            present = {(entry.name, entry.stat().st_size) for entry in listed}
-        if any(entry.file not in present for entry in entries if entry.file is not None):
-            raise IncompleteLogError
-        return entries
-
-    def _entry(self, log: Path, name: str, inode: int) -> _Entry:
-        known = self._entries.get(name)
-        if known is None or known.inode != inode:
-            with open(f"{log}/{name}", "rb", buffering=0) as file:  # noqa: PTH123 - thousands of files: a Path is slow
-                known = self._entries[name] = _parse(file.read().decode(), inode)
-        return known
-
-
-def _parse(content: str, inode: int) -> _Entry:
-    if not content:
-        raise IncompleteLogError
-    actions = [from_json(line) for line in filter(None, content.split("\n"))]
-    if any("remove" in action for action in actions):
-        raise IncompleteLogError
-    added = [action["add"] for action in actions if "add" in action]
-    rows = logged_rows(actions)
-    if not added and rows is None:
-        return _Entry(inode, None, [])  # version 0, or an entry repaired after its rows were lost
-    if rows is None or len(added) != 1:  # of another program
-        raise IncompleteLogError
-    return _Entry(inode, (unquote(added[0]["path"]), added[0]["size"]), rows)
-
-
-@dataclass(frozen=True, slots=True)
-class LogEntry:
-    """One version of the table."""
-
-    version: int
-    number: int
-    """The number of our transaction: each commit has the next one."""
-    file: Path
-    actions: tuple[Action, ...]
-    """The actions that can be read."""
-    lost: tuple[Path, ...] = ()
-    """The damaged or missing ones among its own file and its data files."""
-
-    @property
-    def data(self) -> list[Path]:
-        """The data files that it names."""
-        return [self.file.parents[1] / data_file_name(action["add"]) for action in self.actions if "add" in action]
-
-    @property
-    def is_compaction(self) -> bool:
-        """Whether another program has rewritten data files in this version."""
-        return any("remove" in action for action in self.actions)
-
-
-def data_file_name(added: Action) -> str:
-    """The name of the data file that an `add` action adds."""
-    return unquote(str(added["path"]))
-
-
-class LedgerContents:
-    """The rows behind the log entries of one ledger."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def first_entry(self) -> str:
-        """The text of an empty ledger's version 0."""
-        with tempfile.TemporaryDirectory(prefix="stateferry-") as folder:
-            create_table(Path(folder))
-            return (log_directory(Path(folder)) / f"{0:020d}.json").read_text(encoding="utf-8")
-
-    def has_valid_rows(self, entry: LogEntry) -> bool:
-        """Whether the rows in the entry itself are as written.
-
-        One that was repaired after its rows were lost has none, and no data file.
-        """
-        rows = self._in_log(entry)
-        return rows is not None and bool(rows) == bool(entry.data)
-
-    def is_intact(self, entry: LogEntry, data: Path) -> bool:
-        """Whether a data file can be read, and its rows have their digests."""
-        return self._in_file(entry, data) is not None
-
-    def replacement(self, entry: LogEntry) -> list[Action] | None:
-        """The actions that add the entry's rows in a new data file; None: the rows are lost."""
-        rows = self.rows(entry)
-        return None if rows is None else write_rows(self._folder, list(map(with_digest, rows)))
-
-    def rows(self, entry: LogEntry) -> list[Row] | None:
-        """The rows from an intact copy; None: they are lost."""
-        return None if entry.is_compaction else self._in_log(entry) or self._in_data(entry)
-
-    def _in_log(self, entry: LogEntry) -> list[Row] | None:
-        """The rows in the entry itself, none where it has no copy of them; None: they are damaged."""
-        try:
-            logged = logged_rows(entry.actions)
-            return [] if logged is None else self._checked(logged, entry)
-        except (DamagedLedgerError, ValueError, LookupError, TypeError):
-            return None
-
-    def _in_data(self, entry: LogEntry) -> list[Row] | None:
-        """The rows in the entry's data file; where the entry has lost its name, in the only unnamed file there is."""
-        if entry.data:
-            return self._in_file(entry, entry.data[0])
-        named = b"".join(file.read_bytes() for file in log_directory(self._folder).glob("*.json"))
-        unnamed = [file for file in self._folder.glob("*.parquet") if quote(file.name).encode() not in named]
-        found = [rows for file in unnamed if (rows := self._in_file(entry, file)) is not None]
-        return found[0] if len(found) == 1 else None
-
-    def _in_file(self, entry: LogEntry, file: Path) -> list[Row] | None:
-        try:
-            return self._checked(rows_in_file(file), entry)
-        except (DamagedLedgerError, pa.ArrowException, OSError, ValueError, LookupError, TypeError):
-            return None
-
-    def _checked(self, content: list[dict[str, Any]], entry: LogEntry) -> list[Row]:
-        """The rows of this commit. Raises DamagedLedgerError, or ValueError where they are of another commit."""
-        rows = as_rows(content, str(self._folder))
-        if not rows or not (entry.is_compaction or {row.sequence for row in rows} == {entry.number}):
-            raise ValueError(f"these are not the rows of commit {entry.number}")
-        return rows
-
-
-APPLICATION = "stateferry"
-
+from migrate.batch.home import LEDGER, LEDGER_DAMAGED
+from migrate.errors import DamagedLedgerError, RefusedError
+from migrate.model.ledger_row import Row, as_rows, damaged_ledger
+from migrate.model.values import with_seal, without_seal
+from migrate.stores.files import delta_uri, fsync_directory, fsync_file, make_directories, write_durably
 
 SETTINGS = {"delta.appendOnly": "true", "delta.enableExpiredLogCleanup": "false"}
-
-
 COLUMNS = pa.schema(
     [
         pa.field("schema_version", pa.int32()),
@@ -249,46 +63,168 @@ COLUMNS = pa.schema(
     ]
 )
 
-
-def create_table(folder: Path) -> DeltaTable:
-    """Create an empty table."""
-    return DeltaTable.create(
-        delta_uri(folder), Schema.from_arrow(COLUMNS), name="stateferry ledger", configuration=SETTINGS
-    )
-
-
-def to_arrow(rows: Sequence[Row]) -> pa.Table:
-    """The rows as an Arrow table."""
-    content = [row.model_dump(mode="python") for row in rows]
-    return pa.Table.from_pylist([{**row, "step": str(row["step"])} for row in content], schema=COLUMNS)
+_APPLICATION = "stateferry"
+_ROWS = "stateferry.rows"
+_SEALED, _SEALED_END = '{"commitInfo":', "}"
+_BINARY = ("start_key", "end_key")
+_UNSYNCED = 256
+"""Versions whose data files may not be on disk yet after a power cut: the commits of a minute."""
 
 
-def write_rows(folder: Path, rows: Sequence[Row]) -> list[Action]:
-    """Write rows, which have their digests, into a new data file, durably; returns the actions that add it."""
-    file = folder / f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"
+def log_directory(table: Path) -> Path:
+    """The directory with the log of a Delta table."""
+    return table / "_delta_log"
+
+
+def entry_file(table: Path, version: int) -> Path:
+    """The log entry of a version."""
+    return log_directory(table) / f"{version:020d}.json"
+
+
+def versions(table: Path) -> range:
+    """The versions that the log has entries of, or should have.
+
+    Raises RefusedError where entries are missing, and their data files too: nobody knows what they held.
+    """
+    log = log_directory(table)
+    found = {int(file.stem) for file in log.glob("*.json") if file.stem.isdecimal()} if log.is_dir() else set()
+    whole = range(max(found, default=-1) + 1)
+    if missing := [each for each in whole[1:] if each not in found and not _parts(table, each)]:
+        last = next(after for before, after in pairwise((-1, *sorted(found))) if before < missing[-1] < after)
+        raise RefusedError(
+            f"the ledger's log lacks {len(missing):,} entries before {entry_file(table, last)}",
+            hint="if no run of this migration wrote that file, move it out of the directory; else restore the missing "
+            "entries from a backup",
+        )
+    return whole
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One version, as it was read."""
+
+    version: int
+    inode: int = 0
+    """Changes when a repair replaces the entry."""
+    rows: tuple[Row, ...] = ()
+    part: tuple[str, int] | None = None
+    """The name of its data file, and that file's size; None: it has none."""
+    removed: tuple[str, ...] = ()
+    """Data files that another program has taken out of the table."""
+    flaw: str = ""
+    """Why it is not as it was written; empty: it is."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether its data file is lost, too."""
+        return bool(self.flaw and self.version and self.part is None)
+
+
+class LedgerLog:
+    """Reads one ledger repeatedly, parsing only the entries that are new. Nothing is written."""
+
+    def __init__(self, home: Path) -> None:
+        self._table = home / LEDGER
+        self._known: dict[int, Entry] = {}
+
+    def rows(self) -> list[Row]:
+        """Every row, in the order of commits; none if there is no ledger yet.
+
+        Raises RefusedError for a newer schema or a gap, DamagedLedgerError where a version is lost in both its copies.
+        """
+        entries = self.entries()
+        if (lost := next((entry for entry in entries if entry.is_lost), None)) is not None:
+            raise damaged_ledger(str(self._table), f"{entry_file(self._table, lost.version).name} {lost.flaw}")
+        return [row for entry in entries for row in entry.rows]
+
+    def entries(self) -> list[Entry]:
+        """Every version. Raises RefusedError for a newer schema or a gap."""
+        whole = versions(self._table)
+        inodes = {}
+        if whole:
+            with os.scandir(log_directory(self._table)) as listed:
+                inodes = {file.name: file.inode() for file in listed}
+        return [self._entry(version, inodes.get(f"{version:020d}.json", 0)) for version in whole]
+
+    def _entry(self, version: int, inode: int) -> Entry:
+        known = self._known.get(version)
+        if known is None or known.inode != inode or known.flaw:
+            known = self._known[version] = _read_entry(self._table, version, inode)
+        return known
+
+
+def _read_entry(table: Path, version: int, inode: int) -> Entry:
+    try:
+        with open(entry_file(table, version), "rb", buffering=0) as file:  # noqa: PTH123 - thousands: a Path is slow
+            return _parse(file.read().decode(), version, inode, str(table))
+    except (OSError, ValueError, LookupError, TypeError, DamagedLedgerError) as error:
+        flaw = "is missing" if isinstance(error, FileNotFoundError) else "is not as it was written"
+    data, rows = _rendered(table, version) if version else (None, [])
+    part = None if data is None else (data.name, data.stat().st_size)
+    return Entry(version, inode, tuple(rows), part, flaw=flaw)
+
+
+def _parse(content: str, version: int, inode: int, where: str) -> Entry:
+    """The entry. Raises ValueError, LookupError, TypeError or DamagedLedgerError if it is not as it was written."""
+    first, _, rest = content.partition("\n")
+    provenance, fits = without_seal(first[len(_SEALED) : -len(_SEALED_END)], beside=rest)
+    actions = [from_json(line) for line in filter(None, (rest if fits else content).split("\n"))]
+    if not fits:
+        if not actions or _APPLICATION in content:
+            raise ValueError("it has no seal")
+        removed = (action["remove"]["path"] for action in actions if "remove" in action)
+        return Entry(version, inode, removed=tuple(removed))
+    added = [action["add"] for action in actions if "add" in action]
+    rows = as_rows([_with_keys(row) for row in from_json(from_json(provenance)[_ROWS])], where)
+    if {row.sequence for row in rows} - {version}:
+        raise ValueError(f"these are not the rows of version {version}")
+    return Entry(version, inode, tuple(rows), (added[0]["path"], added[0]["size"]) if added else None)
+
+
+def _with_keys(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with its binary columns, which are hex in the log."""
+    return row | {name: bytes.fromhex(row[name]) for name in _BINARY if row[name] is not None}
+
+
+def write_part(table: Path, version: int, rows: Sequence[Row]) -> Path:
+    """Write a new data file, which is not synced. Writers of one version do not disturb each other."""
+    file = table / f"part-{version:020d}-{uuid.uuid4()}.snappy.parquet"
+    _render(rows, file)
+    return file
+
+
+def _render(rows: Sequence[Row], file: Path) -> None:
+    content = [row.model_dump(mode="python") | {"step": str(row.step)} for row in rows]
     with file.open("wb") as stream:  # an error of pyarrow would not say which file is gone
-        pq.write_table(to_arrow(rows), stream)
-    fsync_file(file)
-    fsync_directory(folder)
+        pq.write_table(pa.Table.from_pylist(content, schema=COLUMNS), stream, write_page_checksum=True)
+
+
+def as_entry(version: int, rows: Sequence[Row], part: Path | None) -> bytes:
+    """The content of an entry; `part`: the data file that renders its rows."""
     now = int(time.time() * 1000)
-    added = {
-        "path": file.name,
-        "partitionValues": {},
-        "size": file.stat().st_size,
-        "modificationTime": now,
-        "dataChange": True,
-    }
-    return [{"commitInfo": {"timestamp": now, "operation": "WRITE", **commit_metadata(rows)}}, {"add": added}]
+    actions = _table_actions() if version == 0 else []
+    if part is not None:
+        added = {"path": part.name, "partitionValues": {}, "size": part.stat().st_size}
+        actions.append({"add": {**added, "modificationTime": now, "dataChange": True}})
+    rest = "\n".join(map(json.dumps, [*actions, {"txn": {"appId": _APPLICATION, "version": version}}]))
+    operation = "WRITE" if version else "CREATE TABLE"
+    provenance = {"timestamp": now, "operation": operation, _ROWS: json.dumps(_logged(rows))}
+    return f"{_SEALED}{with_seal(json.dumps(provenance), beside=rest)}{_SEALED_END}\n{rest}".encode()
 
 
-def transaction(number: int) -> Action:
-    """The action that gives a commit its number."""
-    return {"txn": {"appId": APPLICATION, "version": number}}
+def _logged(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    return [row.model_dump(mode="json") for row in rows]
 
 
-def as_entry(actions: Sequence[Action]) -> bytes:
-    """The content of a log entry."""
-    return "\n".join(json.dumps(action) for action in actions).encode()
+def _table_actions() -> list[dict[str, Any]]:
+    """What makes the table, as delta-rs writes it."""
+    with tempfile.TemporaryDirectory(prefix="stateferry-") as folder:
+        table = Path(folder)
+        DeltaTable.create(
+            delta_uri(table), Schema.from_arrow(COLUMNS), name="stateferry ledger", configuration=SETTINGS
+        )
+        actions = map(json.loads, entry_file(table, 0).read_bytes().splitlines())
+        return [action for action in actions if {*action} & {"protocol", "metaData"}]
 
 
 def rows_in_file(file: Path) -> list[dict[str, Any]]:
@@ -296,4 +232,79 @@ def rows_in_file(file: Path) -> list[dict[str, Any]]:
 
     delta-rs's own way to pyarrow ended one process in ten with an abort at exit: its threads outlive the interpreter.
     """
-    return list(pq.ParquetFile(file).read(use_threads=False).to_pylist())
+    return list(pq.ParquetFile(file, page_checksum_verification=True).read(use_threads=False).to_pylist())
+
+
+def _parts(table: Path, version: int) -> list[Path]:
+    return list(table.glob(f"part-{version:020d}-*.parquet"))
+
+
+def _rendered(table: Path, version: int) -> tuple[Path | None, list[Row]]:
+    """The data file of a version and its rows; None where it is lost, or several runs have tried to commit it."""
+    found = [(file, rows) for file in _parts(table, version) if (rows := _rows_of(file, version)) is not None]
+    return found[0] if len(found) == 1 else (None, [])
+
+
+def _rows_of(file: Path, version: int) -> list[Row] | None:
+    try:
+        rows = as_rows(rows_in_file(file), str(file))
+    except (DamagedLedgerError, pa.ArrowException, OSError, ValueError, LookupError, TypeError):
+        return None
+    return rows if {row.sequence for row in rows} == {version} else None
+
+
+def repair(home: Path) -> tuple[Path, ...]:
+    """Write again what is damaged, and return these files, which are set aside beside the ledger.
+
+    Of data files the sizes are compared, and the newest are read: only they can be torn. A row that is lost in both
+    its copies is restored by other means: that of a chunk from its receipt, that of any other step from what the step
+    left on disk. Repeating it, after a crash too, does what is left. Raises RefusedError for a newer schema or a gap.
+    """
+    table = home / LEDGER
+    entries = LedgerLog(home).entries()
+    if not entries:
+        return ()
+    with os.scandir(table) as listed:
+        sizes = {file.name: file.stat().st_size for file in listed}
+    elsewhere = {name for entry in entries for name in entry.removed}
+
+    def is_rendered(entry: Entry) -> bool:
+        if entry.part is None or entry.part[0] in elsewhere:
+            return True
+        name, size = entry.part
+        is_old = entry.version < len(entries) - _UNSYNCED
+        return sizes.get(name) == size and (is_old or _rows_of(table / name, entry.version) is not None)
+
+    damaged = [entry for entry in entries if entry.flaw or not is_rendered(entry)]
+    if not damaged:
+        return ()
+    _remove_checkpoints(table)  # before the entries: they may name what is lost
+    aside = table.with_name(LEDGER_DAMAGED)
+    make_directories(aside)
+    lost = tuple(_write_again(table, entry, aside) for entry in damaged)
+    for folder in (aside, table, log_directory(table)):
+        fsync_directory(folder)
+    return lost
+
+
+def _write_again(table: Path, entry: Entry, aside: Path) -> Path:
+    """Write an entry, or a data file and then its entry, again; returns the file that was damaged."""
+    file = entry_file(table, entry.version)
+    part = None if entry.part is None else table / entry.part[0]
+    if file.exists():
+        shutil.copy2(file, aside / file.name)
+    if part is not None and not entry.flaw:
+        if part.exists():
+            part.rename(aside / part.name)
+        _render(entry.rows, part)
+        fsync_file(part)
+    write_durably(file, as_entry(entry.version, entry.rows, part))
+    return file if entry.flaw or part is None else part
+
+
+def _remove_checkpoints(table: Path) -> None:
+    """Remove Delta's checkpoints of the log, which it can make again: the log entries are all kept."""
+    log = log_directory(table)
+    for checkpoint in (*log.glob("*.checkpoint*.parquet"), *log.glob("_last_checkpoint")):
+        checkpoint.unlink()
+    fsync_directory(log)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from migrate.batch.home import LEDGER, SNAPSHOT, check_ours, is_abandoned, load_plan
-from migrate.batch.ledger.delta_log import IncompleteLogError, LedgerLog
+from migrate.batch.ledger.delta_log import LedgerLog
 from migrate.batch.ledger.receipts_in_force import (
     FIRST,
     Revision,
@@ -343,17 +343,9 @@ class StandingReader:
         plan = self._newest_plan()
         if plan is None:
             return Standing(self._home, ())
-        rows = self._rows()
+        rows = self._log.rows()
         check_migration(rows, plan.migration_id, self._home / LEDGER)
         return Standing(self._home, rows, plan)
-
-    def _rows(self) -> list[Row]:
-        try:
-            return self._log.rows()
-        except IncompleteLogError:
-            from migrate.batch.ledger.table import read_ledger
-
-            return read_ledger(self._home)
 
     def _newest_plan(self) -> Plan | None:
         """The newest plan revision, read again only if its file is another one, as after `abandon` and a new start."""

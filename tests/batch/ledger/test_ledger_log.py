@@ -1,16 +1,18 @@
-"""The ledger's log holds the same rows as its table, or an error states that the table has to be read."""
+"""The ledger's log has every row; a data file renders each commit, and either is written again from the other."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
-from migrate.batch.ledger.delta_log import IncompleteLogError, LedgerLog
+from migrate.batch.ledger.delta_log import LedgerLog, repair
 from migrate.batch.ledger.table import Ledger, read_ledger, read_repaired
 from migrate.errors import DamagedLedgerError, RefusedError
-from migrate.model.ledger_row import LEDGER_SCHEMA, Step, chunk_row
+from migrate.model.ledger_row import LEDGER_SCHEMA, Step, as_rows, chunk_row
 from tests.shared.builders import receipt
+from tests.support import read_delta
 
 
 @pytest.fixture
@@ -21,10 +23,11 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _needs_the_table(home: Path) -> bool:
-    with pytest.raises(IncompleteLogError):
-        LedgerLog(home).rows()
-    return True
+def _flip(file: Path) -> None:
+    """One bit of the first row."""
+    content = file.read_bytes()
+    at = content.index(b'\\"m\\"') + 2 if b'\\"m\\"' in content else content.index(b"stateferry.rows")
+    file.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
 
 
 def _entries(home: Path) -> list[Path]:
@@ -32,14 +35,20 @@ def _entries(home: Path) -> list[Path]:
 
 
 def test_there_is_no_ledger_yet(tmp_path: Path) -> None:
-    assert _needs_the_table(tmp_path)
     assert read_ledger(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_log_alone_has_every_row(home: Path) -> None:
-    assert LedgerLog(home).rows() == read_ledger(home)
-    assert len(LedgerLog(home).rows()) == 4
+def _data_of(entry: Path) -> Path:
+    (added,) = [json.loads(line)["add"] for line in entry.read_bytes().splitlines() if b'"add"' in line]
+    return entry.parents[1] / str(added["path"])
+
+
+def test_other_readers_of_delta_tables_see_the_same_rows(home: Path) -> None:
+    rows = read_ledger(home)
+    assert len(rows) == 4
+    table = as_rows(read_delta(home / "ledger"), "the table")
+    assert table == rows
 
 
 def test_what_is_committed_meanwhile_is_seen(home: Path) -> None:
@@ -51,14 +60,34 @@ def test_what_is_committed_meanwhile_is_seen(home: Path) -> None:
 
 
 @pytest.mark.parametrize("which", [1, -1])
-def test_a_row_whose_data_was_lost_is_stored_again_from_its_log_entry(which: int, home: Path) -> None:
+@pytest.mark.parametrize("spoil", [Path.unlink, lambda file: file.write_bytes(b"")])
+def test_a_lost_data_file_is_written_again_with_its_entry(
+    which: int, spoil: Callable[[Path], object], home: Path
+) -> None:
+    log = LedgerLog(home)
+    before = log.rows()
+    spoil(_data_of(_entries(home)[which]))
+    assert read_ledger(home) == before
+    assert read_repaired(home) == read_ledger(home) == log.rows() == before
+    assert as_rows(read_delta(home / "ledger"), "the table") == before
+    assert repair(home) == ()
+
+
+@pytest.mark.parametrize("which", [0, 1, 2, -1])
+@pytest.mark.parametrize("spoil", [Path.unlink, lambda file: file.write_bytes(b""), _flip])
+def test_a_lost_entry_is_written_again_from_its_data_file(
+    which: int, spoil: Callable[[Path], object], home: Path
+) -> None:
     log = LedgerLog(home)
     before = log.rows()
     entry = _entries(home)[which]
-    (added,) = [json.loads(line)["add"] for line in entry.read_bytes().splitlines() if b'"add"' in line]
-    (home / "ledger" / added["path"]).write_bytes(b"")
-    assert read_repaired(home) == read_ledger(home) == before
-    assert log.rows() == LedgerLog(home).rows() == before
+    if (which, spoil) == (-1, Path.unlink):
+        return  # nothing tells that there was one
+    spoil(entry)
+    assert read_ledger(home) == before
+    assert read_repaired(home) == read_ledger(home) == log.rows() == before
+    assert repair(home) == ()
+    assert as_rows(read_delta(home / "ledger"), "the table") == before
 
 
 @pytest.mark.parametrize("which", [1, -1])
@@ -66,46 +95,35 @@ def test_a_row_that_is_lost_in_both_its_copies_is_not_read(which: int, home: Pat
     log = LedgerLog(home)
     before = log.rows()
     entry = _entries(home)[which]
-    (added,) = [json.loads(line)["add"] for line in entry.read_bytes().splitlines() if b'"add"' in line]
-    (home / "ledger" / added["path"]).write_bytes(b"")
-    entry.write_bytes(entry.read_bytes().replace(b'\\"m\\"', b'\\"n\\"'))
-    assert read_repaired(home) == read_ledger(home)
-    assert log.rows() == LedgerLog(home).rows() == read_ledger(home)
-    assert len(log.rows()) < len(before)
-
-
-def test_a_missing_data_file_loses_no_row(home: Path) -> None:
-    before = read_ledger(home)
-    next((home / "ledger").glob("*.parquet")).unlink()
-    assert _needs_the_table(home)
-    assert read_ledger(home) == before
-
-
-@pytest.mark.parametrize("which", [1, 2])
-def test_a_missing_entry_loses_no_row(which: int, home: Path) -> None:
-    before = read_ledger(home)
-    _entries(home)[which].unlink()
-    assert _needs_the_table(home)
-    assert read_ledger(home) == before
-
-
-def test_a_row_that_is_lost_in_both_copies_is_damage(home: Path) -> None:
-    entry = _entries(home)[2]
-    (added,) = [json.loads(line)["add"] for line in entry.read_bytes().splitlines() if b'"add"' in line]
-    (home / "ledger" / added["path"]).unlink()
-    entry.unlink()
-    assert _needs_the_table(home)
+    _data_of(entry).write_bytes(b"")
+    _flip(entry)
     with pytest.raises(DamagedLedgerError, match="stateferry run SPEC repairs it"):
         read_ledger(home)
+    assert read_repaired(home) == log.rows() == read_ledger(home)
+    assert len(log.rows()) < len(before)
+    assert len(_entries(home)) == 4, "the version stays taken"
 
 
-def test_a_table_that_somebody_compacted_is_still_read(home: Path) -> None:
-    from deltalake import DeltaTable
+def test_a_version_without_a_trace_is_a_gap(home: Path) -> None:
+    entry = _entries(home)[2]
+    _data_of(entry).unlink()
+    entry.unlink()
+    for ask in (read_ledger, read_repaired):
+        with pytest.raises(RefusedError, match="lacks 1 entries before"):
+            ask(home)
 
+
+def test_a_table_that_another_program_compacts_and_checkpoints_keeps_its_rows(home: Path) -> None:
     before = read_ledger(home)
-    DeltaTable(str(home / "ledger")).optimize.compact()
-    assert _needs_the_table(home)
-    assert read_ledger(home) == before
+    table = DeltaTable(str(home / "ledger"))
+    table.optimize.compact()
+    table.create_checkpoint()
+    assert read_repaired(home) == read_ledger(home) == before
+    Ledger(home, "m", "r2").commit(chunk_row(receipt(number=3)))
+    assert as_rows(read_delta(home / "ledger"), "the table") == read_ledger(home)
+    _data_of(_entries(home)[1]).unlink()
+    assert read_repaired(home)[: len(before)] == before
+    assert as_rows(read_delta(home / "ledger"), "the table") == read_ledger(home)
 
 
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
@@ -115,20 +133,12 @@ def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
         LedgerLog(tmp_path).rows()
 
 
-def test_log_and_table_hold_the_same_number_of_rows(home: Path) -> None:
-    """One data file for each commit: what the shortcut relies on."""
-    files = list((home / "ledger").glob("*.parquet"))
-    assert len(files) == len(_entries(home)) - 1
-    assert sum(pq.ParquetFile(file).metadata.num_rows for file in files) == len(LedgerLog(home).rows())
-
-
-def test_a_commit_that_takes_rows_away_is_left_to_the_table(home: Path) -> None:
+def test_what_another_program_takes_away_stays_in_the_ledger(home: Path) -> None:
+    before = read_ledger(home)
     newest = _entries(home)[-1]
-    (added,) = [json.loads(line)["add"] for line in newest.read_bytes().splitlines() if b'"add"' in line]
-    removed = {"path": added["path"], "deletionTimestamp": added["modificationTime"], "dataChange": True}
+    removed = {"path": _data_of(newest).name, "deletionTimestamp": 1, "dataChange": True}
     (newest.parent / f"{int(newest.stem) + 1:020d}.json").write_text(json.dumps({"remove": removed}) + "\n")
-    assert _needs_the_table(home)
-    assert len(read_ledger(home)) == 3
+    assert read_ledger(home) == before
 
 
 def test_a_ledger_that_was_started_again_is_another_one(home: Path) -> None:

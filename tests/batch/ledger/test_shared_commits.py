@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -29,7 +30,7 @@ class SlowLedger(Ledger):
 @pytest.fixture
 def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SlowLedger:
     ledger = SlowLedger(tmp_path, "m", "r1")
-    monkeypatch.setattr(shared_commits, "time", SimpleNamespace(monotonic=lambda: ledger.now))
+    monkeypatch.setattr(shared_commits, "time", SimpleNamespace(monotonic=lambda: ledger.now, time=time.time))
     return ledger
 
 
