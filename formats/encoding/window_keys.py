@@ -1,20 +1,4 @@
-"""Keys of windowed and session stores, of Kafka Streams and Streamiz alike.
-
-Window:
-
-| offset | size | field                                                        |
-|--------|------|--------------------------------------------------------------|
-| 0      | rest | key, as the key serde wrote it                               |
-| -12    | 8    | start of the window, 64-bit big-endian milliseconds          |
-| -4     | 4    | sequence number, 32-bit big-endian; 0 unless duplicates stay |
-
-Session:
-
-| offset | size | field                                                        |
-|--------|------|--------------------------------------------------------------|
-| 0      | rest | key, as the key serde wrote it                               |
-| -16    | 8    | end of the session, 64-bit big-endian milliseconds           |
-| -8     | 8    | start of the session, the same                               |
+"""Keys of windowed and session stores, of Kafka Streams and Streamiz alike; the formats have their byte tables.
 
 The key's size is not stored, so keys are read from their end. Source: org.apache.kafka.streams.state.internals
 WindowKeySchema, SessionKeySchema; Streamiz.Kafka.Net.State.Helper.WindowKeyHelper.

@@ -1,23 +1,7 @@
-"""Value layouts of Kafka Streams.
+"""Value layouts of Kafka Streams, with a timestamp and, since 4.3, with headers; the formats have their byte tables.
 
-Timestamped:
-
-| offset | size | field                                                         |
-|--------|------|---------------------------------------------------------------|
-| 0      | 8    | timestamp, signed 64-bit big-endian milliseconds; -1: unknown |
-| 8      | rest | value, as the value serde wrote it                            |
-
-With headers, since 4.3 (sessions have no timestamp):
-
-| offset | size   | field                                                         |
-|--------|--------|---------------------------------------------------------------|
-| 0      | varint | size of the headers, zigzag; 00: none                         |
-| then   | size   | headers; see formats.encoding.headers                                  |
-| then   | 8      | timestamp, signed 64-bit big-endian milliseconds; -1: unknown |
-| then   | rest   | value, as the value serde wrote it                            |
-
-Source: org.apache.kafka.streams.state.internals.ValueAndTimestampSerializer, ValueTimestampHeadersSerializer,
-AggregationWithHeadersSerializer; KIP-1271.
+Sessions have no timestamp. Source: org.apache.kafka.streams.state.internals.ValueAndTimestampSerializer,
+ValueTimestampHeadersSerializer, AggregationWithHeadersSerializer; KIP-1271.
 """
 
 from __future__ import annotations

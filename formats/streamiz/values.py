@@ -1,13 +1,7 @@
-"""Streamiz' value layout of timestamped stores.
+"""Streamiz' value layout of timestamped stores; the formats have its byte table.
 
-| offset | size | field                                                    |
-|--------|------|----------------------------------------------------------|
-| 0      | 8    | timestamp, signed 64-bit little-endian milliseconds      |
-| 8      | 4    | size of the value, signed 32-bit little-endian           |
-| 12     | size | value, as the value serde wrote it                       |
-
-Nothing follows. A null value is never written: it deletes the key. Streamiz has no timestamp for "unknown"; -1 is
-written, as Kafka Streams does, which is older than any time there is. Source: Streamiz.Kafka.Net.SerDes
+Nothing follows the value. A null value is never written: it deletes the key. Streamiz has no timestamp for "unknown";
+-1 is written, as Kafka Streams does, which is older than any time there is. Source: Streamiz.Kafka.Net.SerDes
 ValueAndTimestampSerDes (System.IO.BinaryWriter writes little-endian), State.Internal.StateManagerTools.
 """
 
