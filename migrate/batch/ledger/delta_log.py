@@ -89,7 +89,8 @@ def versions(table: Path) -> range:
     log = log_directory(table)
     found = {int(file.stem) for file in log.glob("*.json") if file.stem.isdecimal()} if log.is_dir() else set()
     whole = range(max(found, default=-1) + 1)
-    if missing := [each for each in whole[1:] if each not in found and not _parts(table, each)]:
+    missing = [each for each in whole[1:] if each not in found and not _parts(table, each)]
+    if missing:
         last = next(after for before, after in pairwise((-1, *sorted(found))) if before < missing[-1] < after)
         raise RefusedError(
             f"the ledger's log lacks {len(missing):,} entries before {entry_file(table, last)}",
