@@ -12,6 +12,7 @@ from formats.changelog import ChangelogRecord
 from migrate import (
     DualReadStore,
     RefusedError,
+    SourceChangedError,
     Spec,
     SpecError,
     StoreLockedError,
@@ -125,6 +126,16 @@ def test_a_snapshot_is_converted_while_it_goes_on(tmp_path: Path, application: P
         database.get_column_family("default")[OFFSET_KEY] = b"50"
     cutover(spec)
     assert read_families(application / "tables/counts-0.db") == expected(0)
+
+
+def test_a_store_that_was_reset_since_its_snapshot_is_not_exchanged(tmp_path: Path, application: Path) -> None:
+    spec = spec_of(tmp_path, application, run={"source": "snapshot"})
+    snapshot(spec)
+    run(spec)
+    with open_store(application / "tables/counts-1.db") as database:
+        database.get_column_family("default")[OFFSET_KEY] = b"7"
+    with pytest.raises(SourceChangedError, match="1/counts is at an earlier changelog position than its snapshot"):
+        cutover(spec)
 
 
 def test_its_own_offset_is_held_against_the_changelogs_end(tmp_path: Path, application: Path) -> None:

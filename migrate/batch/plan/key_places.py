@@ -36,11 +36,12 @@ class KeyPlaces:
 def find_key_places(
     source: Source, databases: Sequence[DatabasePlan], partitions: Mapping[str, tuple[int, int]]
 ) -> KeyPlaces:
-    """Decide for each store. `partitions`: of each store partition, its number, and how many its changelog has."""
+    """Decide for each changelog. `partitions`: of each store partition, its number, and how many its changelog has."""
     places: list[KeyPlace] = []
     found, unknown = [], []
-    for store in dict.fromkeys(each.store for each in source.partitions):
-        mine = [each.id for each in source.partitions if each.store == store]
+    topics = {each.id: source.system.changelog.topic("", each) for each in source.partitions}
+    for topic, store in {topics[each.id]: each.store for each in source.partitions}.items():
+        mine = [each for each in topics if topics[each] == topic]
         many = partitions[mine[0]][1]
         if many == 1:
             found.append(f"{store}: its changelog has one partition")

@@ -213,6 +213,8 @@ def start_journal(migration: Migration, stores: VerifiedStores, *, fence: bool) 
     live = find_source(migration.spec)
     source = _checked_source(migration, stores, live)
     check_can_be_exchanged(migration.spec, live)
+    if isinstance(source, SnapshotSource):
+        _check_not_behind(live, source)
     exchanges = tuple(
         _exchange(migration, stores, source, each)
         for each in live.partitions
@@ -306,22 +308,24 @@ def _new_state(migration: Migration, staged: Path, partition: StorePartition) ->
 def _position_of_new(
     migration: Migration, source: Source, partition: StorePartition, before: ChangelogOffsets
 ) -> ChangelogOffsets:
-    """The new store's positions: the snapshot's, if it was made from one; in its own changelog, if one was written.
-
-    Raises SourceChangedError where the application is behind the snapshot.
-    """
+    """The new store's positions: the snapshot's, if it was made from one; in its own changelog, if one was written."""
     written = ChangelogStanding(migration.standing.rows)
     rewritten = rewritten_lines(migration.system, written, partition.id)
-    if not isinstance(source, SnapshotSource):
-        return new_positions(migration.spec, partition, before, rewritten)
-    after = source.record.positions[partition.id]
-    if before.is_behind(after):
-        raise SourceChangedError(
-            f"{partition.id} is at an earlier changelog position than its snapshot: the changelog was created again, "
-            "or the store was reset",
-            hint=_START_OVER,
-        )
-    return new_positions(migration.spec, partition, after, rewritten)
+    stated = source.record.positions[partition.id] if isinstance(source, SnapshotSource) else before
+    return new_positions(migration.spec, partition, stated, rewritten)
+
+
+def _check_not_behind(live: Source, snapshot: SnapshotSource) -> None:
+    """Raises SourceChangedError where a store partition has applied less of its changelog than its snapshot."""
+    before = {each.id: snapshot.changelog_lines(each) for each in snapshot.partitions}
+    for each in live.partitions:
+        now = ChangelogOffsets(lines=live.changelog_lines(each))
+        if now.is_behind(ChangelogOffsets(lines=before[each.id])):
+            raise SourceChangedError(
+                f"{each.id} is at an earlier changelog position than its snapshot: the changelog was created again, or "
+                "the store was reset",
+                hint=_START_OVER,
+            )
 
 
 _AT_ONCE = 8
