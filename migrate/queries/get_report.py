@@ -100,16 +100,10 @@ class GetReport(_OfRecords, Report):
 
 
 _FIELDS = ("key", "value", "timestamp_ms", "headers", "window_start_ms", "window_end_ms", "problem")
-
-
 DEPTH = 8
 """Levels of objects and lists whose fields have paths; what lies deeper is compared and shown as one."""
-
-
 _LEVELS = 100
 """Of a value that is shown at all: what writes JSON and text goes a level deeper with each."""
-
-
 _PLAIN = re.compile(r"[^.\[\]\"]+")
 
 

@@ -53,8 +53,6 @@ from migrate.systems.base import System
 
 Task = tuple[int, int]
 """(subtopology, partition)."""
-
-
 _HAS_LATEST, _HAS_ENDPOINT, _LISTS_TASKS, _NAMES_TOPOLOGIES, _NEWEST = 3, 2, 6, 10, 11
 
 
@@ -188,11 +186,7 @@ def _task(data: _Reader, version: int) -> Task:
 
 
 _LOG = logging.getLogger("stateferry.hosts")
-
-
 _NO_MEMBER = GroupHosts((), {})
-
-
 _PAUSE_SECONDS = 3.0
 
 
@@ -279,8 +273,8 @@ _STATE_THEM = "state the hosts and --partitions N, without --bootstrap and --hos
 
 
 @dataclass(frozen=True, slots=True)
-class Application:
-    """An application by its directory on this host, its id, and the other names of its stores."""
+class ApplicationTopics:
+    """An application by its directory on this host, its id, and the other names of its stores; with their topics."""
 
     path: Path
     id: str
@@ -288,12 +282,12 @@ class Application:
     """The other name of a store whose migration gives it a new one."""
 
     @classmethod
-    def of_directory(cls, path: Path, given_id: str | None) -> Application:
+    def of_directory(cls, path: Path, given_id: str | None) -> ApplicationTopics:
         """That of a state directory; unless one is given, its name is the id."""
         return cls(path, given_id or path.absolute().name, {})
 
     @classmethod
-    def of_migration(cls, spec: Spec, given_id: str | None) -> Application:
+    def of_migration(cls, spec: Spec, given_id: str | None) -> ApplicationTopics:
         """That of a migration."""
         names = new_names(spec)
         return cls(spec.source_path, given_id or application_of(spec), names | {new: old for old, new in names.items()})

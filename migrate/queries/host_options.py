@@ -11,7 +11,7 @@ from migrate.errors import SpecError
 
 if TYPE_CHECKING:
     from migrate.kafka.connection import Connection
-    from migrate.queries.group_placement import Application
+    from migrate.queries.group_placement import ApplicationTopics
     from migrate.queries.key_routing import HostInfo, KeyRouter, StatedHosts
     from migrate.queries.queryable_stores import QueryableStores
 
@@ -72,19 +72,19 @@ class HostOptions:
             if value is not None:
                 raise SpecError(f"{name} goes with a broker", hint="name it: --bootstrap HOST:PORT")
 
-    def _application(self, place: Path) -> tuple[Application, Connection]:
+    def _application(self, place: Path) -> tuple[ApplicationTopics, Connection]:
         """Raises SpecError where no broker is named."""
         from migrate.batch.changelog.broker_access import connection_of
         from migrate.kafka.connection import read_connection
-        from migrate.queries.group_placement import Application
+        from migrate.queries.group_placement import ApplicationTopics
         from migrate.spec.mistakes import checked_bootstrap
         from migrate.spec.spec import load_spec
 
         spec = load_spec(place) if place.is_file() else None
         if spec is not None:
-            application = Application.of_migration(spec, self.application_id)
+            application = ApplicationTopics.of_migration(spec, self.application_id)
         else:
-            application = Application.of_directory(place, self.application_id)
+            application = ApplicationTopics.of_directory(place, self.application_id)
         if self.bootstrap is not None:
             try:
                 checked_bootstrap(self.bootstrap)

@@ -162,8 +162,6 @@ def stated_hosts(active: Iterable[str], standby: Iterable[str] = ()) -> StatedHo
 
 
 _HINT = "docs/queries.md shows a file of hosts"
-
-
 _RANGE = re.compile(r"[0-9]{1,5}(-[0-9]{1,5})?")
 
 

@@ -25,11 +25,7 @@ from migrate.queries.requests import StateQueryRequest, StateQueryResult, answer
 from migrate.spec.spec import Spec
 
 V_co = TypeVar("V_co", covariant=True)
-
-
 _REFRESH_SECONDS = 0.5
-
-
 _ATTEMPTS = 3
 
 

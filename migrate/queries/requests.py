@@ -182,8 +182,6 @@ class MultiVersionedKeyQuery:
 
 
 Query = KeyQuery | RangeQuery | WindowKeyQuery | WindowRangeQuery | VersionedKeyQuery | MultiVersionedKeyQuery
-
-
 _NOTHING: Mapping[tuple[str, int], int] = MappingProxyType({})
 
 

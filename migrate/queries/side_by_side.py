@@ -35,26 +35,14 @@ from migrate.stores.state_store import after_prefix
 
 MOST_RECORDS = 100
 """Windows or sessions of one key that are shown."""
-
-
 _HEX = re.compile(r"0x(?:[0-9a-fA-F]{2})*")
 """Bytes as other reports show them."""
-
-
 _WINDOW = re.compile(r"([0-9]{1,18})(?:,([0-9]{1,18}))?")
-
-
 _REMOVED = (Step.FINALIZING, Step.FINALIZED)
-
-
 _MOST_BYTES = 16 << 20
 """Of values, after which a report ends."""
-
-
 _MOVING_SECONDS = 2.0
 """How long a store is waited for that is being moved."""
-
-
 _Found = tuple[bytes, SideBySide]
 """With its old stored key."""
 

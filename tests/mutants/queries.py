@@ -83,7 +83,7 @@ QUERIES: tuple[Mutant, ...] = (
     Mutant(
         name="expired-windows-kept",
         claim="I13",
-        definition="WindowView._found",
+        definition="_SegmentedView._found",
         old="max(asked.time_from, oldest_kept(opened, self.definition))",
         new="asked.time_from",
         tests=("test_what_is_as_old_as_the_retention_has_expired",),

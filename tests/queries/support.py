@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,12 +67,12 @@ def application(base: Path, name: str = "app", records: dict[bytes, bytes] | Non
 
 
 class Readers:
-    """Threads that read a store of one partition by keys and whole, until the block ends."""
+    """Threads that read a store of one partition by keys and whole, until the block ends and each has `least` answers."""
 
-    def __init__(self, stores: QueryableStores, name: str, contents: list[dict[bytes, bytes]]) -> None:
+    def __init__(self, stores: QueryableStores, name: str, contents: list[dict[bytes, bytes]], least: int = 50) -> None:
         """`contents`: each a right answer to a scan; `get` may give the value of any of them."""
         self._stores, self._name, self._contents = stores, name, contents
-        self._stop = threading.Event()
+        self._least, self._stop = least, threading.Event()
         self.answers = [0] * THREADS
         self.moved = 0
         self.wrong: list[object] = []
@@ -83,13 +84,16 @@ class Readers:
         return self
 
     def __exit__(self, *_: object) -> None:
+        deadline = time.monotonic() + 60
+        while min(self.answers) < self._least and not self.wrong and time.monotonic() < deadline:
+            time.sleep(0.01)
         self._stop.set()
         for thread in self._threads:
             thread.join()
 
-    def assert_right(self, least: int) -> None:
+    def assert_right(self) -> None:
         assert self.wrong == []
-        assert min(self.answers) >= least
+        assert min(self.answers) >= self._least
 
     def _run(self, number: int) -> None:
         keys = itertools.cycle([key for key in self._contents[0] if hash(key) % 3] or [*self._contents[0]])

@@ -1,4 +1,4 @@
-"""What a person says of a store: the files tell neither the serdes nor the times that its application configures."""
+"""A store partition as a query reads it: how it is defined, where it lies, and its stored entries, opened."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from migrate.systems.families import family_mappings
 
 @dataclass(frozen=True)
 class StoreDefinition:
-    """How to read the store of one name."""
+    """How to read the store of one name: its files tell neither its serdes nor the times that are configured."""
 
     format: str
     """The id of its format, such as `kafka-streams.timestamped-key-value`."""
@@ -111,7 +111,7 @@ class Partition(Protocol):
 
     @property
     def number(self) -> int | None:
-        """The partition's number; None: a RocksDB directory by itself does not tell it."""
+        """The partition's number; None: a bare RocksDB directory has none."""
         ...
 
     def opened(self) -> Opened:

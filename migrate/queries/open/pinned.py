@@ -16,12 +16,8 @@ from migrate.stores.rocksdb.layout import database_files, rocksdb_identities
 from migrate.stores.rocksdb.openings import HeldDirectory
 
 _ATTEMPTS = 3
-
-
 _OPENING_SHARE = 10
 """A store that changes all the time is opened again for at most this part of the time."""
-
-
 Locate = Callable[[], Site]
 """Where the store partition lies now. Raises InvalidStateStoreError where it is nowhere."""
 

@@ -1,4 +1,4 @@
-"""The stores of an adapter in this process: read through its handles, as its other threads read them."""
+"""Where stores come from: an adapter in this process, a directory, or one side of a migration."""
 
 from __future__ import annotations
 
@@ -31,16 +31,13 @@ from migrate.systems import STANDALONE, get_system
 from migrate.systems.base import System
 
 _OPENINGS = count()
-
-
 _PROCESS = secrets.token_hex(6)
 
 
-class AdapterStores:
-    """The stores that are open under a name in `Stores`; each is a single store partition."""
+class _DefinedStores:
+    """Stores of which a person says how they are read."""
 
-    def __init__(self, stores: Stores, definitions: Mapping[str, StoreDefinition]) -> None:
-        self._stores = stores
+    def __init__(self, definitions: Mapping[str, StoreDefinition]) -> None:
         self._definitions = dict(definitions)
 
     @property
@@ -49,8 +46,16 @@ class AdapterStores:
         return tuple(sorted(self._definitions))
 
     def definition(self, name: str) -> StoreDefinition:
-        """How the store of this name is read: in its new format."""
+        """How the store of this name is read."""
         return self._definitions[name]
+
+
+class AdapterStores(_DefinedStores):
+    """The stores that are open under a name in `Stores`, in their new formats; each is a single store partition."""
+
+    def __init__(self, stores: Stores, definitions: Mapping[str, StoreDefinition]) -> None:
+        super().__init__(definitions)
+        self._stores = stores
 
     def open(self, name: str) -> list[Partition]:
         """The one store partition. Raises StoreNotReadyError while the store is opened or handed over."""
@@ -106,7 +111,7 @@ class _Pulled:
         self.records.close()
 
 
-class DirectoryStores:
+class DirectoryStores(_DefinedStores):
     """The stores that lie in one directory."""
 
     def __init__(
@@ -118,21 +123,12 @@ class DirectoryStores:
         stale: bool,
         refresh: float,
     ) -> None:
+        super().__init__(definitions)
         self._path = path.absolute()
-        self._definitions = dict(definitions)
         self._functions = dict(functions)
         self._owners = Owners(stale=stale, fresh_seconds=refresh)
         self._refresh = refresh
         self._seen: dict[str, StorePartition] = {}
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names that are defined."""
-        return tuple(sorted(self._definitions))
-
-    def definition(self, name: str) -> StoreDefinition:
-        """How the store of this name is read."""
-        return self._definitions[name]
 
     def open(self, name: str) -> list[Partition]:
         """The store partitions as they are now. Raises UnknownStateStoreError, StoreNotReadyError."""
@@ -218,8 +214,6 @@ def lock_files(sites: list[Site]) -> list[Path]:
 
 
 Side = Literal["live", "old", "new"]
-
-
 _NEW_IS_LIVE = (Step.CUT_OVER, Step.FINALIZING, Step.FINALIZED)
 
 

@@ -15,26 +15,14 @@ from migrate.queries.open.partition import Opened, Partition, StoreDefinition
 from migrate.stores.state_store import BatchSource, Record
 
 T = TypeVar("T")
-
-
 Decoder = Callable[[bytes, bytes], Any]
 """From a stored key and value to what a view returns for the value."""
-
-
 Search = Callable[[Opened], Iterator[T]]
 """From a store partition to what is found in it."""
-
-
 KeyDecoder = Callable[[bytes, bytes, bytes], Any]
 """From a serialized key, and the stored key and value that it is of, to the key."""
-
-
 _FIRST_PULL, _LAST_PULL = 16, 256
-
-
 _MOST = (1 << 63) - 1
-
-
 _NO_HEADERS = Headers()
 
 

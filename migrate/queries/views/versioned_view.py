@@ -20,11 +20,7 @@ from migrate.queries.views.composite import Composite, Part, QueryIterator, Vers
 from migrate.stores.state_store import Record
 
 _OLDEST, _NEWEST = -(1 << 63), (1 << 63) - 1
-
-
 _SEGMENT_IDS: WeakKeyDictionary[Opened, tuple[int, ...]] = WeakKeyDictionary()
-
-
 _STORE_TIMES: WeakKeyDictionary[Opened, int] = WeakKeyDictionary()
 """Of store partitions that were read."""
 

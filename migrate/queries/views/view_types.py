@@ -29,8 +29,6 @@ from migrate.queries.views.versioned_view import VersionedView
 from migrate.queries.views.windowed_views import SessionView, WindowView
 
 V = TypeVar("V", KeyValueView, WindowView, SessionView, VersionedView)
-
-
 _View = Callable[[str, Sequence[Partition], StoreDefinition, Callable[[Format], Decoder]], V]
 
 

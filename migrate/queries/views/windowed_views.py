@@ -1,16 +1,18 @@
-"""Window stores: `ReadOnlyWindowStore` of Kafka Streams.
+"""Window and session stores: `ReadOnlyWindowStore` and `ReadOnlySessionStore` of Kafka Streams.
 
-Source: org.apache.kafka.streams.state.ReadOnlyWindowStore, internals.RocksDBWindowStore, CompositeReadOnlyWindowStore.
+Source: org.apache.kafka.streams.state.ReadOnlyWindowStore, ReadOnlySessionStore, internals.RocksDBWindowStore,
+RocksDBSessionStore, CompositeReadOnlyWindowStore.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from struct import Struct
-from typing import Any, NamedTuple, overload
+from typing import Any, ClassVar, NamedTuple, overload
 from weakref import WeakKeyDictionary
 
 from formats.encoding.window_keys import SESSION_KEY, WINDOW_KEY
@@ -22,7 +24,6 @@ from migrate.queries.views.composite import (
     Part,
     Pulls,
     QueryIterator,
-    Search,
     TimeWindow,
     Windowed,
     key_decoder,
@@ -31,6 +32,12 @@ from migrate.queries.views.composite import (
 )
 from migrate.stores.state_store import Record
 from migrate.systems import get_system
+
+MAX_TIME = (1 << 63) - 1
+_MAX_SEQUENCE = (1 << 31) - 1
+_WINDOW = Struct(">qi")
+_SESSION = Struct(">qq")
+_PULL = 1024
 
 
 class WindowValue(NamedTuple):
@@ -48,8 +55,44 @@ class WindowedValue(NamedTuple):
     value: Any
 
 
-class WindowView(Composite):
+_Keys = Callable[[Part], tuple[bytes | None, bytes | None]]
+"""From a store partition to its serialized keys, the first and the last."""
+_SAME: Any = ...
+"""Stands for the upper bound of a range of one key."""
+
+
+class _SegmentedView(Composite, ABC):
+    """What window and session stores have in common. Of ranges both ends are included, None: unbounded."""
+
+    _is_session: ClassVar[bool]
+
+    @abstractmethod
+    def _parted(self, stored: bytes) -> tuple[bytes, TimeWindow]:
+        """The serialized key and the window of a stored key."""
+
+    def _found(
+        self, keys: _Keys, time_from: int, time_to: int, *, backward: bool, named: bool = True
+    ) -> QueryIterator[Any]:
+        """What was asked for and has not expired: each a WindowedValue, or a WindowValue of the one key."""
+
+        def found(part: Part, asked: Asked, opened: Opened) -> Generator[WindowedValue | WindowValue]:
+            read_key = key_decoder(part.format)
+            kept = replace(asked, time_from=max(asked.time_from, oldest_kept(opened, self.definition)))
+            for stored, value in found_in(opened, kept, part.pulls, backward=backward):
+                payload, window = self._parted(stored)
+                read = part.decode(stored, value)
+                key = Windowed(read_key(payload, stored, value), window) if named else None
+                yield WindowValue(window.start, read) if key is None else WindowedValue(key, read)
+
+        return self._iterate(
+            lambda each: partial(found, each, Asked(self._is_session, *keys(each), time_from, time_to))
+        )
+
+
+class WindowView(_SegmentedView):
     """A read-only window store. Times are of the windows' starts, and both ends of a range are included."""
+
+    _is_session = False
 
     @overload
     def fetch(self, key: Any, time_from: int) -> Any: ...  # noqa: ANN401
@@ -61,11 +104,11 @@ class WindowView(Composite):
         """The windows of a key, the oldest first; with one time the value of the window that starts then, or None."""
         if time_to is None:
             return self._one(key, time_from)
-        return self._of_key(key, time_from, time_to, backward=False)
+        return self._found(_range(key), time_from, time_to, backward=False, named=False)
 
     def backward_fetch(self, key: Any, time_from: int, time_to: int) -> QueryIterator[WindowValue]:  # noqa: ANN401
         """The windows of a key, the newest first."""
-        return self._of_key(key, time_from, time_to, backward=True)
+        return self._found(_range(key), time_from, time_to, backward=True, named=False)
 
     def fetch_keys(
         self,
@@ -75,7 +118,7 @@ class WindowView(Composite):
         time_to: int,
     ) -> QueryIterator[WindowedValue]:
         """The windows of a range of keys, both included, None: unbounded; segment after segment, in order of keys."""
-        return self._of_keys(key_from, key_to, time_from, time_to, backward=False)
+        return self._found(_range(key_from, key_to), time_from, time_to, backward=False)
 
     def backward_fetch_keys(
         self,
@@ -85,7 +128,7 @@ class WindowView(Composite):
         time_to: int,
     ) -> QueryIterator[WindowedValue]:
         """The same from the last to the first."""
-        return self._of_keys(key_from, key_to, time_from, time_to, backward=True)
+        return self._found(_range(key_from, key_to), time_from, time_to, backward=True)
 
     def all(self) -> QueryIterator[WindowedValue]:
         """Every window."""
@@ -97,11 +140,11 @@ class WindowView(Composite):
 
     def fetch_all(self, time_from: int, time_to: int) -> QueryIterator[WindowedValue]:
         """The windows of all keys."""
-        return self._of_keys(None, None, time_from, time_to, backward=False)
+        return self._found(_range(None, None), time_from, time_to, backward=False)
 
     def backward_fetch_all(self, time_from: int, time_to: int) -> QueryIterator[WindowedValue]:
         """The windows of all keys, from the last to the first."""
-        return self._of_keys(None, None, time_from, time_to, backward=True)
+        return self._found(_range(None, None), time_from, time_to, backward=True)
 
     def _one(self, key: object, time: int) -> object:
         def stored(part: Part) -> bytes:
@@ -109,51 +152,16 @@ class WindowView(Composite):
 
         return value_at(self._parts, self.definition, stored, time)
 
-    def _of_key(self, key: object, time_from: int, time_to: int, *, backward: bool) -> QueryIterator[WindowValue]:
-        def ask(part: Part) -> Search[WindowValue]:
-            payload = part.format.key_serde.encode(key)
-            return partial(found, part, Asked(False, payload, payload, time_from, time_to))
-
-        def found(part: Part, asked: Asked, opened: Opened) -> Generator[WindowValue]:
-            for stored, value in self._found(part, opened, asked, backward):
-                yield WindowValue(_start(stored), part.decode(stored, value))
-
-        return self._iterate(ask)
-
-    def _of_keys(
-        self, key_from: object, key_to: object, time_from: int, time_to: int, *, backward: bool
-    ) -> QueryIterator[WindowedValue]:
-        size = self.definition.window_size_ms
-
-        def ask(part: Part) -> Search[WindowedValue]:
-            low, high = (None if key is None else part.format.key_serde.encode(key) for key in (key_from, key_to))
-            return partial(found, part, Asked(False, low, high, time_from, time_to))
-
-        def found(part: Part, asked: Asked, opened: Opened) -> Generator[WindowedValue]:
-            read_key = key_decoder(part.format)
-            for stored, value in self._found(part, opened, asked, backward):
-                start = _start(stored)
-                window = TimeWindow(start, None if size is None else min(start + size, MAX_TIME))
-                key = read_key(WINDOW_KEY.unpack(stored)[0], stored, value)
-                yield WindowedValue(Windowed(key, window), part.decode(stored, value))
-
-        return self._iterate(ask)
-
-    def _found(self, part: Part, opened: Opened, asked: Asked, backward: bool) -> Generator[Record]:
-        kept = replace(asked, time_from=max(asked.time_from, oldest_kept(opened, self.definition)))
-        return found_in(opened, kept, part.pulls, backward=backward)
+    def _parted(self, stored: bytes) -> tuple[bytes, TimeWindow]:
+        payload, times = WINDOW_KEY.unpack(stored)
+        start, size = times[WINDOW_START], self.definition.window_size_ms
+        return payload, TimeWindow(start, None if size is None else min(start + size, MAX_TIME))
 
 
-def _start(stored: bytes) -> int:
-    return int.from_bytes(stored[-12:-4], "big", signed=True)
-
-
-_SAME: Any = ...
-"""Stands for the upper bound of a range of one key."""
-
-
-class SessionView(Composite):
+class SessionView(_SegmentedView):
     """A read-only session store. A session's window has the times of its first and its last record."""
+
+    _is_session = True
 
     def fetch_session(self, key: Any, start: int, end: int) -> Any:  # noqa: ANN401 - of the serdes
         """The value of the session with these times, or None."""
@@ -200,26 +208,12 @@ class SessionView(Composite):
         """The same from the last to the first."""
         return self._found(_range(key, key_to), earliest_end, latest_start, backward=True)
 
-    def _found(
-        self, keys: _Keys, earliest_end: int, latest_start: int, *, backward: bool
-    ) -> QueryIterator[WindowedValue]:
-        def found(part: Part, asked: Asked, opened: Opened) -> Generator[WindowedValue]:
-            read_key = key_decoder(part.format)
-            kept = replace(asked, time_from=max(earliest_end, oldest_kept(opened, self.definition)))
-            for stored, value in found_in(opened, kept, part.pulls, backward=backward):
-                payload, times = SESSION_KEY.unpack(stored)
-                window = TimeWindow(times[WINDOW_START], times[WINDOW_END])
-                key = read_key(payload, stored, value)
-                yield WindowedValue(Windowed(key, window), part.decode(stored, value))
-
-        return self._iterate(lambda part: partial(found, part, Asked(True, *keys(part), earliest_end, latest_start)))
+    def _parted(self, stored: bytes) -> tuple[bytes, TimeWindow]:
+        payload, times = SESSION_KEY.unpack(stored)
+        return payload, TimeWindow(times[WINDOW_START], times[WINDOW_END])
 
 
-_Keys = Callable[[Part], tuple[bytes | None, bytes | None]]
-"""From a store partition to its serialized keys, the first and the last."""
-
-
-def _range(key: object, key_to: object) -> _Keys:
+def _range(key: object, key_to: object = _SAME) -> _Keys:
     def keys(part: Part) -> tuple[bytes | None, bytes | None]:
         encode = part.format.key_serde.encode
         if key_to is _SAME:
@@ -227,21 +221,6 @@ def _range(key: object, key_to: object) -> _Keys:
         return None if key is None else encode(key), None if key_to is None else encode(key_to)
 
     return keys
-
-
-MAX_TIME = (1 << 63) - 1
-
-
-_MAX_SEQUENCE = (1 << 31) - 1
-
-
-_WINDOW = Struct(">qi")
-
-
-_SESSION = Struct(">qq")
-
-
-_PULL = 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ def test_eight_threads_of_the_adapters_process_miss_no_key_while_it_converges(tm
         with Readers(queries, "orders", [NEW]) as readers:
             while not store.is_converged:
                 store.converge(2000, None)
-        readers.assert_right(least=50)
+        readers.assert_right()
         with pytest.raises(StateStoreMigratedError):
             read(before, b"key-000001")
         (after,) = queries.store("orders", Bare())
@@ -85,7 +85,7 @@ def test_eight_threads_of_another_process_miss_no_key_while_it_converges(tmp_pat
         with Readers(queries, "orders", [NEW]) as readers:
             print(file=adapter.stdin, flush=True)
             assert adapter.stdout.readline() == "converged\n"
-        readers.assert_right(least=50)
+        readers.assert_right()
         with pytest.raises(StateStoreMigratedError):
             read(before, b"key-000001")
         (after,) = queries.store("orders", Bare())

@@ -173,7 +173,7 @@ def test_handles_follow_the_switches_of_another_process(tmp_path: Path) -> None:
             other.stdin.write("\n")
             other.stdin.flush()
     assert other.returncode == 0
-    readers.assert_right(least=50)
+    readers.assert_right()
     assert readers.moved >= 6
 
 
@@ -182,7 +182,7 @@ def test_a_store_is_read_while_its_migration_converts_it(tmp_path: Path) -> None
     spec = orders(tmp_path, app, run={"chunk_size": "32 KiB"})
     with Readers(QueryableStores.of_migration(spec), "orders", [records]) as readers:
         run(spec)
-    readers.assert_right(least=50)
+    readers.assert_right()
     assert readers.moved == 0
 
 
