@@ -89,38 +89,44 @@ def test_an_executor_that_lacks_something_is_refused_by_host(
     assert caught.value.hint
 
 
-def probe_elsewhere(tmp_path: Path, probed: Probed, probe: str | None) -> ProbeResult:
-    """The probe of an executor that has volumes of its own under the same paths."""
-    (tmp_path / "elsewhere/old").mkdir(parents=True)
-    (tmp_path / "elsewhere/work").mkdir()
+@pytest.mark.parametrize(
+    ("place", "probe", "message"),
+    [
+        ("elsewhere", f"{PROBE_PREFIX}x", "/{} on h is another directory than here"),
+        ("nowhere", None, r"the executors on h do not see .*/{}"),
+    ],
+)
+def test_directories_that_are_missing_or_others_than_the_driver_s_are_refused(
+    tmp_path: Path, probed: Probed, place: str, probe: str | None, message: str
+) -> None:
+    """Nothing is written, not even for a moment, where the driver's file is not."""
+    for name in ("old", "work"):
+        (tmp_path / "elsewhere" / name).mkdir(parents=True)
     before = tree_state(tmp_path)
-    seen = probe_here(ProbeRequest(str(tmp_path / "elsewhere/old"), str(tmp_path / "elsewhere/work"), probe))
-    assert tree_state(tmp_path) == before, "nothing is written, not even for a moment, where the driver's file is not"
-    return seen
-
-
-def test_another_directory_than_the_driver_s_is_refused(tmp_path: Path, probed: Probed) -> None:
-    seen = probe_elsewhere(tmp_path, probed, f"{PROBE_PREFIX}x")
+    seen = probe_here(ProbeRequest(str(tmp_path / place / "old"), str(tmp_path / place / "work"), probe))
+    assert tree_state(tmp_path) == before
     checks = checks_of(tmp_path, probed, host="h", source=seen.source, work_dir=seen.work_dir)
-    with pytest.raises(RefusedError, match=r"/old on h is another directory than here: it has no 0"):
+    with pytest.raises(RefusedError, match=message.format("old") + (": it has no 0" if probe else "")):
         checks.check_source()
-    with pytest.raises(RefusedError, match="/work on h is another directory than here"):
+    with pytest.raises(RefusedError, match=message.format("work")):
         checks.check_work_dir()
 
 
-def test_a_missing_directory_is_refused(tmp_path: Path, probed: Probed) -> None:
-    seen = probe_here(ProbeRequest(str(tmp_path / "nowhere"), str(tmp_path / "nowhere"), None))
-    checks = checks_of(tmp_path, probed, host="h", source=seen.source, work_dir=seen.work_dir)
-    with pytest.raises(RefusedError, match=r"the executors on h do not see .*/old"):
-        checks.check_source()
-    with pytest.raises(RefusedError, match=r"the executors on h do not see .*/work"):
-        checks.check_work_dir()
-
-
-def test_a_work_dir_that_cannot_be_written_is_refused(tmp_path: Path, probed: Probed) -> None:
-    read_only = replace(probed[1].work_dir, is_writable=False)
-    with pytest.raises(RefusedError, match=r"the executors on h cannot write to .*/work"):
-        checks_of(tmp_path, probed, host="h", work_dir=read_only).check_work_dir()
+@pytest.mark.parametrize(
+    ("check", "message"),
+    [
+        ("work_dir", "the executors on h cannot write to .*/work"),
+        ("shared", "h cannot make a hard link in .*/work"),
+    ],
+)
+def test_a_work_dir_that_cannot_do_what_a_run_needs_is_refused(
+    tmp_path: Path, probed: Probed, check: str, message: str
+) -> None:
+    work_dir = probed[1].work_dir
+    unlinked = replace(work_dir, shared=replace(_shared(probed[1]), is_linked=False))
+    seen = unlinked if check == "shared" else replace(work_dir, is_writable=False)
+    with pytest.raises(RefusedError, match=message):
+        getattr(checks_of(tmp_path, probed, host="h", work_dir=seen), f"check_{check}")()
 
 
 def test_files_that_do_not_pass_between_two_hosts_are_found(tmp_path: Path) -> None:
@@ -148,12 +154,6 @@ def test_files_that_do_not_pass_between_two_hosts_are_found(tmp_path: Path) -> N
 def _shared(result: ProbeResult) -> SharedProbe:
     assert result.work_dir.shared is not None
     return result.work_dir.shared
-
-
-def test_a_work_dir_without_hard_links_is_refused(tmp_path: Path, probed: Probed) -> None:
-    unlinked = replace(probed[1].work_dir, shared=replace(_shared(probed[1]), is_linked=False))
-    with pytest.raises(RefusedError, match=r"h cannot make a hard link in .*/work"):
-        checks_of(tmp_path, probed, host="h", work_dir=unlinked).check_shared()
 
 
 def test_an_unshared_file_is_refused(tmp_path: Path, probed: Probed) -> None:

@@ -9,7 +9,7 @@ from typing import Self
 
 from tests.kill.scenarios import Kind, Scenario
 from tests.kill.victim import Order, Outcome
-from tests.spark.conftest import ROOT, SITE_PACKAGES, job_environment
+from tests.spark.job import ROOT, SITE_PACKAGES, job_environment
 from tests.spark.processes import kill_session
 from tests.support import make_store, numbered
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyspark
 
-from tests.spark.conftest import job_environment
+from tests.spark.job import job_environment
 
 _SPARK_CLASS = Path(pyspark.__file__).parent / "bin/spark-class"
 _PATIENCE = 60

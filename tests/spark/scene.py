@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -16,7 +15,7 @@ from migrate import load_spec, run
 from migrate.batch.ledger.table import read_ledger
 from migrate.model.ledger_row import Row, Step
 from migrate.spec.spec import Spec
-from tests.spark.conftest import ROOT, Job, job_environment
+from tests.spark.job import SCRIPT, SPARK_SUBMIT, Job, job_environment
 from tests.spark.processes import kill_session
 from tests.support import make_store, numbered, read_families, tree_state
 
@@ -97,6 +96,8 @@ class Scene:
     """One migration of a raw store, in a folder of its own."""
 
     folder: Path
+    source: dict[str, tuple[int, int, str]]
+    """The old store as it was made."""
 
     @property
     def file(self) -> Path:
@@ -131,9 +132,9 @@ class Scene:
 
 def make_scene(folder: Path, code: str = PLAIN, *, records: int = 4000, chunk_size: str = "16 KiB") -> Scene:
     """`code` defines `convert`; on executors it may use what the module has above it."""
-    scene = Scene(folder)
-    scene.marks.mkdir(parents=True)
     make_store(folder / "old", numbered(records))
+    scene = Scene(folder, tree_state(folder / "old"))
+    scene.marks.mkdir(parents=True)
     module = _MODULE.format(marks=str(scene.marks), chunks=str(scene.home / "chunks"), code=code, patience=PATIENCE)
     (folder / "conversion.py").write_text(module)
     scene.file.write_text(
@@ -211,20 +212,17 @@ def started(command: list[str], scene: Scene, name: str, **environment: str) -> 
         job.process.wait()
 
 
-def submitting(
-    scene: Scene, master: str, *arguments: str, name: str = "job", job: Path = ROOT / "jobs/migrate_job.py"
-) -> AbstractContextManager[RunningJob]:
+def submitting(scene: Scene, master: str, *arguments: str, name: str = "job") -> AbstractContextManager[RunningJob]:
     """`spark-submit` at work."""
-    spark_submit = str(Path(sys.executable).with_name("spark-submit"))
-    command = [spark_submit, "--master", master, "--conf", "spark.ui.enabled=false", *arguments]
-    return started([*command, str(job), "--spec", str(scene.file), "--json"], scene, name)
+    command = [SPARK_SUBMIT, "--master", master, "--conf", "spark.ui.enabled=false", *arguments]
+    return started([*command, SCRIPT, "--spec", str(scene.file), "--json"], scene, name)
 
 
-def assert_right(scene: Scene, job: Job, calm: Calm, source: dict[str, tuple[int, int, str]]) -> None:
+def assert_right(scene: Scene, job: Job, calm: Calm) -> None:
     """The job ended well, as an undisturbed one would, each interval is committed once, and the source is as it was."""
     assert job.exit_code == 0, job.errors
     assert scene.published == calm.published
-    assert tree_state(scene.folder / "old") == source
+    assert tree_state(scene.folder / "old") == scene.source
     assert_each_interval_once(scene.chunks)
     assert len(scene.chunks) == calm.chunks
 

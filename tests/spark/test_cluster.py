@@ -6,13 +6,10 @@ import os
 import signal
 from pathlib import Path
 
-import pytest
-
 from tests.spark.cluster import standalone_cluster
 from tests.spark.processes import command_of, parent_of
-from tests.spark.scene import Calm, Scene, assert_right, make_scene, run_calmly, submitting
+from tests.spark.scene import Calm, Scene, assert_right, make_scene, submitting
 from tests.spark.test_speculation import SPECULATION
-from tests.support import tree_state
 
 MASTER = "local-cluster[4,1,1024]"
 ALL_OF_THEM = ("--conf", "spark.scheduler.minRegisteredResourcesRatio=1.0")
@@ -52,22 +49,16 @@ def convert(record):
 """The first attempt waits for its twin."""
 
 
-@pytest.fixture(scope="module")
-def calm(tmp_path_factory: pytest.TempPathFactory) -> Calm:
-    return run_calmly(tmp_path_factory.mktemp("calm"))
-
-
 def _run(folder: Path, code: str, calm: Calm, *conf: str, master: str = MASTER, lost: tuple[str, ...] = ()) -> Scene:
     """A run that ends right, verified, with every record compared once; an executor is killed in the steps `lost`."""
     scene = make_scene(folder / "scene", code)
-    source = tree_state(scene.folder / "old")
     with submitting(scene, master, *ALL_OF_THEM, *conf) as job:
         for step in lost:
             executor = parent_of(job.await_note(step)["daemon"])
             assert "CoarseGrainedExecutorBackend" in command_of(executor)
             os.kill(executor, signal.SIGKILL)
         done = job.end()
-    assert_right(scene, done, calm, source)
+    assert_right(scene, done, calm)
     assert done.report["verification"] | {"seconds": 0} == {
         "mode": "full",
         "records": 4000,

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,26 +14,16 @@ import pytest
 
 from migrate.batch.preflight.check import SPARK_CHECKS
 from tests.spark.cluster import standalone_cluster
-from tests.spark.conftest import BASE_PYTHON, ROOT, job_environment
+from tests.spark.job import CLI, bare_python, completed
 from tests.support import tree_state
 
 
 def examine(spec: Path, master: str, **environment: str) -> tuple[int, dict[str, dict[str, Any]]]:
     """The exit code, and the checks of Spark by name."""
-    program = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from migrate.cli import main; main()"
-    command = [sys.executable, "-c", program, "doctor", str(spec), "--master", master, "--json"]
-    done = subprocess.run(
-        command,
-        cwd=spec.parent,
-        env=job_environment() | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    done = completed([*CLI, "doctor", str(spec), "--master", master, "--json"], spec.parent, **environment)
+    checks = {check["name"]: check for check in done.report["checks"]}
     print(json.dumps({name: checks[name] for name in SPARK_CHECKS}, indent=1))
-    return done.returncode, {name: checks[name] for name in SPARK_CHECKS}
+    return done.exit_code, {name: checks[name] for name in SPARK_CHECKS}
 
 
 def outcomes(checks: dict[str, dict[str, Any]]) -> dict[str, str]:
@@ -80,18 +69,7 @@ def test_a_java_that_is_none(spec: Callable[..., Path], tmp_path: Path) -> None:
 
 
 def test_executors_whose_python_lacks_a_package(spec: Callable[..., Path], tmp_path: Path) -> None:
-    """It has Spark's own packages alone."""
-    bare = tmp_path / "bare-python"
-    wanted = f"{Path(os.__file__).parent}"
-    bare.write_text(f'#!/bin/sh\nunset PYTHONPATH\nPYTHONPATH="$BARE" exec {BASE_PYTHON} -s "$@"\n')
-    bare.chmod(0o755)
-    spark_alone = tmp_path / "spark-alone"
-    spark_alone.mkdir()
-    site = Path(sys.prefix) / "lib" / Path(wanted).name / "site-packages"
-    for name in ("pyspark", "py4j"):
-        (spark_alone / name).symlink_to(site / name)
-
-    code, checks = examine(spec(), "local[1]", PYSPARK_PYTHON=str(bare), BARE=str(spark_alone))
+    code, checks = examine(spec(), "local[1]", PYSPARK_PYTHON=str(bare_python(tmp_path)))
 
     assert (code, outcomes(checks)["tasks"], outcomes(checks)["packages"]) == (6, "ok", "failed")
     assert "rocksdict cannot be imported on " in checks["spark.packages"]["detail"]

@@ -6,10 +6,8 @@ import os
 import signal
 from pathlib import Path
 
-import pytest
-
 from tests.spark.processes import command_of, parent_of
-from tests.spark.scene import Calm, assert_each_interval_once, assert_right, make_scene, run_calmly, submitting
+from tests.spark.scene import Calm, assert_each_interval_once, assert_right, make_scene, submitting
 from tests.support import numbered, tree_state
 
 WAITS_TO_BE_KILLED = """
@@ -50,47 +48,38 @@ def convert(record):
 """
 
 
-@pytest.fixture(scope="module")
-def calm(tmp_path_factory: pytest.TempPathFactory) -> Calm:
-    return run_calmly(tmp_path_factory.mktemp("calm"))
-
-
 def test_on_a_cluster_a_killed_executor_costs_no_record_nor_does_a_killed_worker(tmp_path: Path, calm: Calm) -> None:
     """The JVM above the Python worker in the middle of one chunk, the Python worker alone in that of another one."""
     scene = make_scene(tmp_path / "scene", WAITS_TO_BE_KILLED)
-    source = tree_state(scene.folder / "old")
     with submitting(scene, "local-cluster[2,1,1024]") as job:
         executor = parent_of(job.await_note("at key-00000777")["daemon"])
         assert "CoarseGrainedExecutorBackend" in command_of(executor)
         os.kill(executor, signal.SIGKILL)
         os.kill(job.await_note("at key-00003210")["pid"], signal.SIGKILL)
-        assert_right(scene, job.end(), calm, source)
+        assert_right(scene, job.end(), calm)
 
 
 def test_killed_python_workers_cost_no_record(tmp_path: Path, calm: Calm) -> None:
     scene = make_scene(tmp_path / "scene", WAITS_TO_BE_KILLED)
-    source = tree_state(scene.folder / "old")
     with submitting(scene, "local[2]") as job:
         for key in ("key-00000777", "key-00003210"):
             worker = job.await_note(f"at {key}")
             assert "pyspark.daemon" in command_of(worker["pid"])
             os.kill(worker["pid"], signal.SIGKILL)
-        assert_right(scene, job.end(), calm, source)
+        assert_right(scene, job.end(), calm)
 
 
 def test_a_chunk_may_fail_twice(tmp_path: Path, calm: Calm) -> None:
     """By an exit that looks like success, then by a signal."""
     scene = make_scene(tmp_path / "scene", DIES_TWICE)
-    source = tree_state(scene.folder / "old")
     with submitting(scene, "local[2]") as job:
-        assert_right(scene, job.end(), calm, source)
+        assert_right(scene, job.end(), calm)
     assert len(scene.notes("deaths")) == 3
     assert not list(scene.home.rglob("*.breadcrumb"))
 
 
 def test_a_chunk_that_always_fails_ends_the_run_and_a_mended_one_resumes_it(tmp_path: Path, calm: Calm) -> None:
     scene = make_scene(tmp_path / "scene", DIES_WHILE_POISONED)
-    source = tree_state(scene.folder / "old")
     poison = scene.marks / "poison"
     poison.touch()
     with submitting(scene, "local[2]") as job:
@@ -105,7 +94,7 @@ def test_a_chunk_that_always_fails_ends_the_run_and_a_mended_one_resumes_it(tmp_
     poison.unlink()
     with submitting(scene, "local[2]", name="rerun") as job:
         resumed = job.end()
-    assert_right(scene, resumed, calm, source)
+    assert_right(scene, resumed, calm)
     assert resumed.report["chunks_done_before"] == len(finished)
     assert scene.chunks[: len(finished)] == finished
 
@@ -113,7 +102,6 @@ def test_a_chunk_that_always_fails_ends_the_run_and_a_mended_one_resumes_it(tmp_
 def test_a_bundle_whose_worker_dies_is_run_chunk_by_chunk_and_names_the_record_that_kills(tmp_path: Path) -> None:
     """What the dead worker had finished is taken over by the next run, or made again, but counts once."""
     scene = make_scene(tmp_path / "scene", DIES_IN_A_BUNDLE, records=10_000, chunk_size="1 KiB")
-    source = tree_state(scene.folder / "old")
     (scene.marks / "poison").touch()
     with submitting(scene, "local[2]") as job:
         failed = job.end()
@@ -127,5 +115,5 @@ def test_a_bundle_whose_worker_dies_is_run_chunk_by_chunk_and_names_the_record_t
         resumed = job.end()
     assert resumed.exit_code == 0, resumed.errors
     assert scene.published["default"] == {key: value[::-1] for key, value in numbered(10_000).items()}
-    assert tree_state(scene.folder / "old") == source
+    assert tree_state(scene.folder / "old") == scene.source
     assert_each_interval_once(scene.chunks)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.spark.conftest import ROOT
+from tests.spark.job import CLI, SCRIPT, SPARK_SUBMIT
 from tests.spark.processes import command_of, session_of
 from tests.spark.scene import make_scene, started
 
@@ -45,13 +44,10 @@ def is_loopback(address: str) -> bool:
     return re.fullmatch(r"(0{16}FFFF0000)?0100007F|0{24}01000000", address) is not None
 
 
-PROGRAM = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from migrate.cli import main; main()"
-SPARK_SUBMIT = str(Path(sys.executable).with_name("spark-submit"))
-SUBMIT = [SPARK_SUBMIT, "--master", "local[2]", str(ROOT / "jobs/migrate_job.py")]
-
-
 @pytest.mark.parametrize(
-    "command", [[*SUBMIT, "--spec"], [sys.executable, "-c", PROGRAM, "run", "--master", "local[2]"]], ids=["job", "run"]
+    "command",
+    [[SPARK_SUBMIT, "--master", "local[2]", SCRIPT, "--spec"], [*CLI, "run", "--master", "local[2]"]],
+    ids=["job", "run"],
 )
 def test_a_local_run_listens_on_the_loopback_alone(command: list[str], tmp_path: Path) -> None:
     scene = make_scene(tmp_path, WAITING, records=500)

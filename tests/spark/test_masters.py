@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.spark.conftest import Job
+from tests.spark.job import CLI, Job, completed
 
-COMMAND = "from migrate.cli import main; main()"
 SILENT = {
     "standalone": "spark://127.0.0.1:{port}",
     "unknown host": "spark://no-such-host.invalid:7077",
@@ -33,15 +29,13 @@ def test_a_master_that_does_not_answer_is_a_refusal(
     master = SILENT[kind].format(port=port)
     address = f"<property><name>yarn.resourcemanager.address</name><value>127.0.0.1:{port}</value></property>"
     (tmp_path / "yarn-site.xml").write_text(f"<configuration>{address}</configuration>")
-    environment = os.environ | {"HADOOP_CONF_DIR": str(tmp_path)}
-    command = [sys.executable, "-c", COMMAND, verb, str(spec()), "--master", master]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 6, done.stderr
-    said = " ".join((done.stdout + done.stderr).split())
+    done = completed([*CLI, verb, str(spec()), "--master", master], tmp_path, HADOOP_CONF_DIR=str(tmp_path))
+    assert done.exit_code == 6, done.errors
+    said = " ".join(done.errors.split())
     assert f"no Spark application starts on {master}: " in said
     assert kind != "kubernetes" or "(java.net.ConnectException: Connection refused)" in said
-    assert "this is a bug" not in done.stderr and "Py4J" not in done.stderr
-    waiting = re.search(rf"^\S+ \w+: starting Spark on {re.escape(master)}, waiting for executors$", done.stderr, re.M)
+    assert "this is a bug" not in done.errors and "Py4J" not in done.errors
+    waiting = re.search(rf"^\S+ \w+: starting Spark on {re.escape(master)}, waiting for executors$", done.errors, re.M)
     assert waiting is not None
 
 

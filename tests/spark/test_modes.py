@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.shared.modes import make_application, public_folder, read_by_others
-from tests.spark.conftest import Job
+from tests.spark.job import Job
 
 _SPEC = """
 name = "orders"

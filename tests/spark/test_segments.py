@@ -18,7 +18,7 @@ from tests.shared.windowed import (
     read_segments,
     windows,
 )
-from tests.spark.conftest import Job
+from tests.spark.job import Job
 from tests.support import make_families
 
 SEGMENT = 15 * MINUTE

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from migrate import run
-from tests.spark.conftest import ROOT
-from tests.spark.scene import PATIENCE, Scene, assert_each_interval_once, make_scene, run_calmly, started, submitting
+from tests.spark.job import CLI
+from tests.spark.scene import PATIENCE, Calm, Scene, assert_each_interval_once, make_scene, started, submitting
 
 WAITS_WHILE_HELD = """
 def convert(record):
@@ -24,7 +23,7 @@ def convert(record):
 
 
 @pytest.mark.parametrize("to", ["the JVM", "everybody"])
-def test_a_signal_lets_running_chunks_end_and_says_so_by_the_exit_code(to: str, tmp_path: Path) -> None:
+def test_a_signal_lets_running_chunks_end_and_says_so_by_the_exit_code(to: str, tmp_path: Path, calm: Calm) -> None:
     """A terminal's Ctrl-C reaches everybody; `kill` the JVM alone."""
     scene = make_scene(tmp_path / "scene", WAITS_WHILE_HELD)
     with submitting(scene, "local[1]") as job:
@@ -43,7 +42,7 @@ def test_a_signal_lets_running_chunks_end_and_says_so_by_the_exit_code(to: str, 
 
     assert _resumed(scene, spark=to == "the JVM") == done
     assert_each_interval_once(scene.chunks)
-    assert scene.published == run_calmly(tmp_path / "calm").published
+    assert scene.published == calm.published
 
 
 def _resumed(scene: Scene, *, spark: bool) -> int:
@@ -60,8 +59,7 @@ def test_ctrl_c_in_the_command_that_starts_spark_itself(tmp_path: Path) -> None:
     """PySpark has a handler of its own, which would end running chunks at once."""
     scene = make_scene(tmp_path / "scene", WAITS_WHILE_HELD)
     command = ["run", str(scene.file), "--master", "local[1]", "--json"]
-    program = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from migrate.cli import main; main()"
-    with started([sys.executable, "-c", program, *command], scene, "job") as job:
+    with started([*CLI, *command], scene, "job") as job:
         job.await_note("in the middle")
         os.killpg(job.process.pid, signal.SIGINT)
         _await_request(scene)

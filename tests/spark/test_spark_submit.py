@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import subprocess
-import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -20,7 +16,7 @@ from migrate.batch.ledger.table import read_ledger
 from migrate.model.ledger_row import Step
 from migrate.survey.inspection import inspect
 from tests.spark.cluster import standalone_cluster
-from tests.spark.conftest import BASE_PYTHON, ROOT, STATE, Job, job_environment
+from tests.spark.job import BASE_PYTHON, BOTH, SCRIPT, SPARK_SUBMIT, Job, bare_python, completed, write_spec
 from tests.support import shadow_our_packages
 
 
@@ -34,21 +30,7 @@ def digests(folder: Path) -> dict[tuple[str, str], str | None]:
 def in_process(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], str | None]:
     """What the same migration gives without Spark."""
     folder = tmp_path_factory.mktemp("in-process")
-    shutil.copytree(STATE, folder / "state/orders-app")
-    (folder / "migration.toml").write_text(
-        """
-        name = "orders"
-        work_dir = "work"
-        [source]
-        format = "kafka-streams.key-value"
-        path = "state/orders-app"
-        stores = ["orders", "refunds"]
-        [target]
-        format = "kafka-streams.timestamped-key-value"
-        path = "new/orders-app"
-        """
-    )
-    run(load_spec(folder / "migration.toml"))
+    run(load_spec(write_spec(folder)))
     return digests(folder / "new/orders-app")
 
 
@@ -140,23 +122,22 @@ def test_the_output_of_the_driver_tells_the_story(
         "    return record\n"
     )
     file = spec('[conversion]\nfunction = "mortal:convert"\nallow = ["changelog", "unclean-source"]')
-    submit = Path(sys.executable).with_name("spark-submit")
-    command: list[str | Path] = [submit, "--master", "local[2]", ROOT / "jobs/migrate_job.py", "--spec", file]
 
-    done = subprocess.run(command, env=job_environment(), cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = completed([SPARK_SUBMIT, "--master", "local[2]", SCRIPT, "--spec", file], tmp_path)
 
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.exit_code == 0, done.errors
     assert digests(file.parent / "new/orders-app") == in_process
-    lines = [line.partition(" ")[2] for line in done.stdout.splitlines()]
+    lines = [line.partition(" ")[2] for line in done.output.splitlines()]
     (retry,) = [line for line in lines if "attempt 1 of 3 failed" in line]
     assert retry.startswith("warning: orders: ")
     for line in ("orders: snapshot taken", f"orders: published {tmp_path / 'new/orders-app'}"):
         assert lines.count(line) == 1
     assert any(line.startswith("orders: rewrite 100%: ") for line in lines)
-    log = [line for line in done.stderr.splitlines() if re.match(r"\d\d/\d\d/\d\d ", line)]
+    errors = done.errors.removeprefix(done.output)
+    log = [line for line in errors.splitlines() if re.match(r"\d\d/\d\d/\d\d ", line)]
     assert any(" ERROR " in line for line in log)
     assert [line for line in log if " ERROR " not in line and " WARN Utils: " not in line] == []
-    assert "Setting" not in done.stderr
+    assert "Setting" not in errors
 
 
 def test_refusals_come_before_the_session_starts(spec: Callable[..., Path], submit: Callable[..., Job]) -> None:
@@ -171,25 +152,17 @@ def test_refusals_come_before_the_session_starts(spec: Callable[..., Path], subm
 
 
 def test_executors_without_our_dependencies_end_in_a_sentence(spec: Callable[..., Path], tmp_path: Path) -> None:
-    """The executors' Python finds PySpark and nothing else."""
-    bare = tmp_path / "bare-site"
-    bare.mkdir()
-    for name in ("pyspark", "py4j"):
-        (bare / name).symlink_to(Path(job_environment()["PYTHONPATH"]) / name)
-    python = tmp_path / "bare-python"
-    python.write_text(f'#!/bin/sh\nunset PYTHONPATH\nPYTHONPATH="{bare}" exec {BASE_PYTHON} "$@"\n')
-    python.chmod(0o755)
-    command: list[str | Path] = [
-        *(Path(sys.executable).with_name("spark-submit"), "--master", "local[1]"),
+    python = str(bare_python(tmp_path))
+    command = [
+        *(SPARK_SUBMIT, "--master", "local[1]"),
         *("--conf", f"spark.pyspark.python={python}", "--conf", f"spark.pyspark.driver.python={BASE_PYTHON}"),
-        *(ROOT / "jobs/migrate_job.py", "--spec", spec()),
+        *(SCRIPT, "--spec", str(spec())),
     ]
-    environment = job_environment() | {"PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": BASE_PYTHON}
 
-    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = completed(command, tmp_path, PYSPARK_PYTHON=python)
 
-    assert done.returncode == 6, done.stdout + done.stderr
-    assert "rocksdict cannot be imported on" in done.stdout
+    assert done.exit_code == 6, done.errors
+    assert "rocksdict cannot be imported on" in done.output
 
 
 @pytest.mark.skipif(find_spec("delta") is None, reason="delta-spark is not installed: make test-delta")
@@ -227,11 +200,10 @@ def test_the_ledger_and_dead_letters_are_delta_tables_that_spark_reads(
         "answer = {'steps': steps, 'rejects': len(rejects), 'reason': first['reason']}\n"
         "print('ANSWER', json.dumps(answer))\n"
     )
-    environment = job_environment() | {"PYSPARK_SUBMIT_ARGS": "pyspark-shell"}
     command = [BASE_PYTHON, str(script), str(file.parent / "work/orders")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    (answer,) = [line for line in done.stdout.splitlines() if line.startswith("ANSWER")]
+    done = completed(command, tmp_path, PYSPARK_SUBMIT_ARGS="pyspark-shell")
+    assert done.exit_code == 0, done.errors
+    (answer,) = [line for line in done.output.splitlines() if line.startswith("ANSWER")]
     totals = job.report["totals"]
     assert f'"chunk": {totals["chunks"]}' in answer
     assert f'"rejects": {totals["rejected"]}' in answer
@@ -245,20 +217,11 @@ def test_python_runs_on_spark_when_a_master_is_named(spec: Callable[..., Path]) 
     code = (
         "import sys\nfrom migrate import load_spec, run\nprint(run(load_spec(sys.argv[1]), master='local[2]').state)\n"
     )
-    environment = job_environment()
-    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), environment["PYTHONPATH"]])
 
-    done = subprocess.run(
-        [BASE_PYTHON, "-c", code, str(file)],
-        env=environment,
-        cwd=file.parent,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = completed([BASE_PYTHON, "-c", code, str(file)], file.parent, PYTHONPATH=BOTH)
 
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "published"
+    assert done.exit_code == 0, done.errors
+    assert done.output.strip() == "published"
 
 
 def test_a_session_of_the_user_s_takes_several_runs_and_leaves_nothing(spec: Callable[..., Path]) -> None:
@@ -271,12 +234,8 @@ def test_a_session_of_the_user_s_takes_several_runs_and_leaves_nothing(spec: Cal
         "print(run(spec, master=master).state, verify(spec, master=master).verification.mode)\n"
         "session.stop()\nprint(os.path.exists(folder))\n"
     )
-    environment = job_environment()
-    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), environment["PYTHONPATH"]])
 
-    done = subprocess.run(
-        [BASE_PYTHON, "-c", code, str(file)], env=environment, capture_output=True, text=True, check=False
-    )
+    done = completed([BASE_PYTHON, "-c", code, str(file)], file.parent, PYTHONPATH=BOTH)
 
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-2:] == ["published full", "False"]
+    assert done.exit_code == 0, done.errors
+    assert done.output.splitlines()[-2:] == ["published full", "False"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.spark.cluster import standalone_cluster
-from tests.spark.scene import Scene, assert_right, make_scene, run_calmly, submitting
-from tests.support import tree_state
+from tests.spark.scene import Calm, Scene, assert_right, make_scene, submitting
 
 STRAGGLES = """
 def receipts():
@@ -40,16 +39,14 @@ def _named_by_rows(scene: Scene) -> set[str]:
     return {str(row.facts["attempt"]) for row in scene.chunks}
 
 
-def test_a_straggler_that_finishes_after_its_twin_is_committed_by_nobody(tmp_path: Path) -> None:
-    calm = run_calmly(tmp_path / "calm")
+def test_a_straggler_that_finishes_after_its_twin_is_committed_by_nobody(tmp_path: Path, calm: Calm) -> None:
     scene = make_scene(tmp_path / "scene", STRAGGLES)
-    source = tree_state(scene.folder / "old")
     with (
         standalone_cluster(tmp_path / "cluster", ["127.0.0.2", "127.0.0.3"]) as master,
         submitting(scene, master, *SPECULATION) as job,
     ):
         done = job.end()
-    assert_right(scene, done, calm, source)
+    assert_right(scene, done, calm)
 
     straggler, twin = scene.notes("attempts")
     assert {straggler["attempt"], twin["attempt"]} == {0, 1}

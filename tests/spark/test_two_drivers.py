@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from contextlib import AbstractContextManager
 from itertools import count
@@ -12,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from migrate.batch.ledger.table import read_ledger
-from tests.spark.conftest import BASE_PYTHON, ROOT, SITE_PACKAGES, Job
+from tests.spark.job import BASE_PYTHON, BOTH, ROOT, SPARK_SUBMIT, Job
 from tests.spark.scene import (
     PATIENCE,
     Calm,
@@ -20,13 +18,10 @@ from tests.spark.scene import (
     Scene,
     assert_right,
     make_scene,
-    run_calmly,
     started,
     submitting,
 )
 from tests.support import tree_state
-
-BOTH = os.pathsep.join([str(ROOT), SITE_PACKAGES])
 
 WAITS_FOR_THE_SECOND = """
 def convert(record):
@@ -35,11 +30,6 @@ def convert(record):
         wait_until((MARKS / "go").exists)
     return converted(record)
 """
-
-
-@pytest.fixture(scope="module")
-def calm(tmp_path_factory: pytest.TempPathFactory) -> Calm:
-    return run_calmly(tmp_path_factory.mktemp("calm"))
 
 
 def _without_spark(scene: Scene) -> AbstractContextManager[RunningJob]:
@@ -51,7 +41,6 @@ def _without_spark(scene: Scene) -> AbstractContextManager[RunningJob]:
 def test_on_one_host_the_second_driver_is_refused(tmp_path: Path, calm: Calm) -> None:
     """One slot only: while its chunk waits, the first driver writes nothing."""
     scene = make_scene(tmp_path / "scene", WAITS_FOR_THE_SECOND)
-    source = tree_state(scene.folder / "old")
     with submitting(scene, "local[1]") as first:
         first.await_note("at work")
         before = tree_state(scene.home)
@@ -61,7 +50,7 @@ def test_on_one_host_the_second_driver_is_refused(tmp_path: Path, calm: Calm) ->
         assert "another run of this migration is at work" in refused.errors
         assert tree_state(scene.home) == before
         (scene.marks / "go").touch()
-        assert_right(scene, first.end(), calm, source)
+        assert_right(scene, first.end(), calm)
 
 
 class _Race:
@@ -108,7 +97,6 @@ def test_of_two_hosts_the_first_is_fenced_off(
 ) -> None:
     """It is overtaken at one event, and let go while the one that overtook it is at another."""
     scene = make_scene(tmp_path / "scene")
-    source = tree_state(scene.folder / "old")
     race = _Race(scene)
     with race.driver(*first_at) as first:
         race.await_driver(0, first)
@@ -121,20 +109,18 @@ def test_of_two_hosts_the_first_is_fenced_off(
             assert "another run of this migration has taken over" in fenced.errors
             assert read_ledger(scene.home) == rows, "the first one wrote nothing more"
             race.let_go(1)
-            assert_right(scene, second.end(), calm, source)
+            assert_right(scene, second.end(), calm)
 
 
 def test_a_driver_on_spark_is_fenced_off_too(tmp_path: Path, calm: Calm) -> None:
     """The one that takes over finishes while chunks of the other one's are still in flight."""
     scene = make_scene(tmp_path / "scene")
-    source = tree_state(scene.folder / "old")
     race = _Race(scene)
-    spark_submit = (str(Path(sys.executable).with_name("spark-submit")), "--master", "local[2]")
-    with race.driver("chunk.committed", 2, command=spark_submit, spark=True) as first:
+    with race.driver("chunk.committed", 2, command=(SPARK_SUBMIT, "--master", "local[2]"), spark=True) as first:
         race.await_driver(0, first)
         kept = scene.chunks
         with race.driver() as second:
-            assert_right(scene, second.end(), calm, source)
+            assert_right(scene, second.end(), calm)
         assert scene.chunks[: len(kept)] == kept
         published = tree_state(scene.folder / "new")
         race.let_go(0)
@@ -142,14 +128,13 @@ def test_a_driver_on_spark_is_fenced_off_too(tmp_path: Path, calm: Calm) -> None
     assert fenced.exit_code == 6, fenced.errors
     assert "another run of this migration has taken over" in fenced.errors
     assert tree_state(scene.folder / "new") == published
-    assert_right(scene, Job(0, "", ""), calm, source)
+    assert_right(scene, Job(0, "", ""), calm)
 
 
 @pytest.mark.parametrize("seconds", [0, 0.1, 0.3])
 def test_free_runners_do_no_harm(seconds: float, tmp_path: Path, calm: Calm) -> None:
     """The second one starts a moment after the first one; the plan is there already."""
     scene = make_scene(tmp_path / "scene")
-    source = tree_state(scene.folder / "old")
     race = _Race(scene)
     with race.driver("plan.stored") as planner:
         race.await_driver(0, planner)
@@ -159,4 +144,4 @@ def test_free_runners_do_no_harm(seconds: float, tmp_path: Path, calm: Calm) -> 
             codes = {first.end().exit_code, second.end().exit_code}
     assert codes in ({0, 6}, {0}), "fenced off, or late: migrated already"
     with race.driver() as third:
-        assert_right(scene, third.end(), calm, source)
+        assert_right(scene, third.end(), calm)
