@@ -6,9 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING
 
 from formats import LossError
 from migrate.errors import RefusedError, RejectedError
@@ -16,6 +14,10 @@ from migrate.model.display import RejectExample, RejectReason, plural, shown
 from migrate.model.key_range import show_key
 from migrate.model.plan import Chunk
 from migrate.stores.files import fsync_file
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 MOST_REASONS = 10
 
@@ -191,16 +193,12 @@ def _way_to_convert(has_function: bool) -> str:
     return f"{way_to_fix(has_function=False)} and start again under another `name`"
 
 
-REJECT_SCHEMA = pa.schema(
-    [
-        pa.field("store_partition", pa.string()),
-        pa.field("family", pa.string()),
-        pa.field("key", pa.binary()),
-        pa.field("value", pa.binary()),
-        pa.field("reason", pa.string()),
-        pa.field("place", pa.string()),
-    ]
-)
+def reject_schema() -> pa.Schema:
+    """The columns of a dead-letter file."""
+    import pyarrow as pa  # slow, and not in the base install: only a reject needs it
+
+    names = ("store_partition", "family", "key", "value", "reason", "place")
+    return pa.schema([pa.field(name, pa.binary() if name in ("key", "value") else pa.string()) for name in names])
 
 
 _BUFFERED_RECORDS = 1000
@@ -242,8 +240,11 @@ class KeepRejects(CountRejects):
         return True
 
     def _write(self) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
         if self._writer is None:
-            self._writer = pq.ParquetWriter(self.file, REJECT_SCHEMA)
-        self._writer.write_table(pa.Table.from_pylist(self._rows, schema=REJECT_SCHEMA))
+            self._writer = pq.ParquetWriter(self.file, reject_schema())
+        self._writer.write_table(pa.Table.from_pylist(self._rows, schema=self._writer.schema))
         self._rows = []
         self._size = 0

@@ -9,7 +9,7 @@ import pytest
 
 from migrate.batch.home import DEAD_LETTERS
 from migrate.batch.ledger.dead_letters import write_dead_letters
-from migrate.engine.rejects import REJECT_SCHEMA, CountRejects, FailOnReject, KeepRejects
+from migrate.engine.rejects import CountRejects, FailOnReject, KeepRejects, reject_schema
 from migrate.errors import ExitCode, RejectedError
 from migrate.model.receipt import Receipt
 from tests.shared.builders import receipt
@@ -69,7 +69,7 @@ def test_kept_rejects_are_whole(tmp_path: Path) -> None:
         rejects.add("default", key, value, f"reason {key!r}")
     assert rejects.finish()
     table = pq.read_table(tmp_path / "a.parquet")
-    assert table.schema == REJECT_SCHEMA
+    assert table.schema == reject_schema()
     rows = table.to_pylist()
     assert [(row["key"], row["value"]) for row in rows] == records
     assert rows[7] == {

@@ -15,7 +15,7 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_d
 from deltalake.exceptions import DeltaError
 
 from migrate.batch.home import DEAD_LETTERS, UNFINISHED_DEAD_LETTERS, remove_table
-from migrate.engine.rejects import REJECT_SCHEMA
+from migrate.engine.rejects import reject_schema
 from migrate.errors import CorruptionError
 from migrate.model.changelogs import Tail
 from migrate.model.receipt import Receipt
@@ -23,7 +23,7 @@ from migrate.model.reports import Column
 from migrate.model.values import with_seal, without_seal
 from migrate.stores.files import content_digest, delta_uri, fsync_directory, fsync_tree, remove_tree
 
-_COLUMNS = pa.schema([pa.field("attempt", pa.string()), pa.field("chunk", pa.int64()), *REJECT_SCHEMA])
+_COLUMNS = pa.schema([pa.field("attempt", pa.string()), pa.field("chunk", pa.int64()), *reject_schema()])
 _DIGESTS = "_digests.json"
 """The digests of the table's files when it was written; a name that readers of Delta ignore."""
 
