@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from migrate.batch.ledger.dead_letters import dead_letter_columns
-from migrate.batch.ledger.delta_log import COLUMNS as LEDGER_COLUMNS
+from migrate.batch.ledger.delta_log import columns as ledger_columns
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / "docs").glob("*.md")])
@@ -124,7 +124,7 @@ def test_the_page_on_changelogs_lists_every_check_at_the_broker() -> None:
 
 @pytest.mark.parametrize("table", ["ledger", "dead-letters"])
 def test_every_column_of_our_tables_is_documented(table: str) -> None:
-    columns = {"ledger": LEDGER_COLUMNS.names, "dead-letters": [each.name for each in dead_letter_columns()]}[table]
+    columns = {"ledger": ledger_columns().names, "dead-letters": [each.name for each in dead_letter_columns()]}[table]
     _, _, rest = (ROOT / "docs/operations.md").read_text(encoding="utf-8").partition(f"| column of `{table}/` |")
     rows = rest.partition("\n\n")[0].splitlines()[2:]
     assert sorted(name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])) == sorted(columns)

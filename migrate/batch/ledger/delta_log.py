@@ -27,11 +27,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-from deltalake import DeltaTable, Schema
 from pydantic_core import from_json
 
 from migrate.batch.home import LEDGER, LEDGER_DAMAGED
@@ -40,29 +37,10 @@ from migrate.model.ledger_row import Row, as_rows, damaged_ledger
 from migrate.model.values import with_seal, without_seal
 from migrate.stores.files import delta_uri, fsync_directory, fsync_file, make_directories, write_durably
 
-SETTINGS = {"delta.appendOnly": "true", "delta.enableExpiredLogCleanup": "false"}
-COLUMNS = pa.schema(
-    [
-        pa.field("schema_version", pa.int32()),
-        pa.field("sequence", pa.int64()),
-        pa.field("migration_id", pa.string()),
-        pa.field("run_id", pa.string()),
-        pa.field("step", pa.string()),
-        pa.field("store_partition", pa.string()),
-        pa.field("database", pa.string()),
-        pa.field("start_key", pa.binary()),
-        pa.field("end_key", pa.binary()),
-        pa.field("records_in", pa.int64()),
-        pa.field("records_out", pa.int64()),
-        pa.field("rejected", pa.int64()),
-        pa.field("dropped", pa.int64()),
-        pa.field("bytes_in", pa.int64()),
-        pa.field("seconds", pa.float64()),
-        pa.field("committed_at_ms", pa.int64()),
-        pa.field("detail", pa.string()),
-    ]
-)
+if TYPE_CHECKING:
+    import pyarrow as pa
 
+SETTINGS = {"delta.appendOnly": "true", "delta.enableExpiredLogCleanup": "false"}
 _APPLICATION = "stateferry"
 _ROWS = "stateferry.rows"
 _SEALED, _SEALED_END = '{"commitInfo":', "}"
@@ -187,6 +165,33 @@ def _with_keys(row: dict[str, Any]) -> dict[str, Any]:
     return row | {name: bytes.fromhex(row[name]) for name in _BINARY if row[name] is not None}
 
 
+def columns() -> pa.Schema:
+    """The columns of the table. Whoever only reads the ledger needs neither pyarrow nor deltalake."""
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            pa.field("schema_version", pa.int32()),
+            pa.field("sequence", pa.int64()),
+            pa.field("migration_id", pa.string()),
+            pa.field("run_id", pa.string()),
+            pa.field("step", pa.string()),
+            pa.field("store_partition", pa.string()),
+            pa.field("database", pa.string()),
+            pa.field("start_key", pa.binary()),
+            pa.field("end_key", pa.binary()),
+            pa.field("records_in", pa.int64()),
+            pa.field("records_out", pa.int64()),
+            pa.field("rejected", pa.int64()),
+            pa.field("dropped", pa.int64()),
+            pa.field("bytes_in", pa.int64()),
+            pa.field("seconds", pa.float64()),
+            pa.field("committed_at_ms", pa.int64()),
+            pa.field("detail", pa.string()),
+        ]
+    )
+
+
 def write_part(table: Path, version: int, rows: Sequence[Row]) -> Path:
     """Write a new data file, which is not synced. Writers of one version do not disturb each other."""
     file = table / f"part-{version:020d}-{uuid.uuid4()}.snappy.parquet"
@@ -195,9 +200,12 @@ def write_part(table: Path, version: int, rows: Sequence[Row]) -> Path:
 
 
 def _render(rows: Sequence[Row], file: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     content = [row.model_dump(mode="python") | {"step": str(row.step)} for row in rows]
     with file.open("wb") as stream:  # an error of pyarrow would not say which file is gone
-        pq.write_table(pa.Table.from_pylist(content, schema=COLUMNS), stream, write_page_checksum=True)
+        pq.write_table(pa.Table.from_pylist(content, schema=columns()), stream, write_page_checksum=True)
 
 
 def as_entry(version: int, rows: Sequence[Row], part: Path | None) -> bytes:
@@ -219,10 +227,12 @@ def _logged(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 def _table_actions() -> list[dict[str, Any]]:
     """What makes the table, as delta-rs writes it."""
+    from deltalake import DeltaTable, Schema
+
     with tempfile.TemporaryDirectory(prefix="stateferry-") as folder:
         table = Path(folder)
         DeltaTable.create(
-            delta_uri(table), Schema.from_arrow(COLUMNS), name="stateferry ledger", configuration=SETTINGS
+            delta_uri(table), Schema.from_arrow(columns()), name="stateferry ledger", configuration=SETTINGS
         )
         actions = map(json.loads, entry_file(table, 0).read_bytes().splitlines())
         return [action for action in actions if {*action} & {"protocol", "metaData"}]
@@ -233,6 +243,8 @@ def rows_in_file(file: Path) -> list[dict[str, Any]]:
 
     delta-rs's own way to pyarrow ended one process in ten with an abort at exit: its threads outlive the interpreter.
     """
+    import pyarrow.parquet as pq
+
     return list(pq.ParquetFile(file, page_checksum_verification=True).read(use_threads=False).to_pylist())
 
 
@@ -247,6 +259,8 @@ def _rendered(table: Path, version: int) -> tuple[Path | None, list[Row]]:
 
 
 def _rows_of(file: Path, version: int) -> list[Row] | None:
+    import pyarrow as pa
+
     try:
         rows = as_rows(rows_in_file(file), str(file))
     except (DamagedLedgerError, pa.ArrowException, OSError, ValueError, LookupError, TypeError):

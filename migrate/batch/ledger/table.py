@@ -15,6 +15,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import deltalake  # noqa: F401 - where the extra is missing, a command that commits is refused at once
+import pyarrow  # noqa: F401
+
 from migrate.batch.home import LEDGER, LEDGER_DAMAGED
 from migrate.batch.ledger.delta_log import LedgerLog, as_entry, entry_file, log_directory, repair, versions, write_part
 from migrate.errors import FencedError, explain_system_error
