@@ -231,7 +231,9 @@ class Handle:
             with self.memory.holding(value.size):
                 return await loop.run_in_executor(self.large, read, resolved)
         except (StateStoreMigratedError, StoreClosedError):
-            self.forget(resolved)
+            if self._resolved is resolved:  # the next query resolves the store again
+                self._resolved = None
+                self.generation += 1
             raise
 
     def _is_due(self, resolved: ResolvedStore) -> bool:
@@ -241,12 +243,6 @@ class Handle:
             looks = [each.next_look for each in resolved.partitions if isinstance(each, PinnedPartition)]
             self._next_look = min(looks, default=math.inf)
         return now >= self._next_look
-
-    def forget(self, resolved: ResolvedStore) -> None:
-        """Resolve the store again next time, since it was replaced."""
-        if self._resolved is resolved:
-            self._resolved = None
-            self.generation += 1
 
     def etag(self, resolved: ResolvedStore, partition: int | None) -> tuple[str, int | None]:
         """(the entity tag of answers from a partition, or from all, as they are now; the oldest `as_of_ms`)."""

@@ -67,7 +67,7 @@ def application(base: Path, name: str = "app", records: dict[bytes, bytes] | Non
 
 
 class Readers:
-    """Threads that read a store of one partition by keys and whole, until the block ends and each has `least` answers."""
+    """Threads that read a store of one partition by keys and whole, until the block ends, each at least so often."""
 
     def __init__(self, stores: QueryableStores, name: str, contents: list[dict[bytes, bytes]], least: int = 50) -> None:
         """`contents`: each a right answer to a scan; `get` may give the value of any of them."""

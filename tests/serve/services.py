@@ -64,16 +64,38 @@ class Asked:
         host, _, port = self.url.removeprefix("http://").rpartition(":")
         return host, int(port)
 
-    def raw(self, request: bytes, *, timeout: float = 10.0) -> bytes:
+    def raw(self, request: bytes) -> bytes:
         """What comes back until the service closes the connection, which it may do before it has read everything."""
-        with socket.create_connection(self.address, timeout=timeout) as connection:
-            received = b""
+        with socket.create_connection(self.address) as connection:
             with suppress(ConnectionError):
                 connection.sendall(request)
-            with suppress(ConnectionError):
-                while piece := connection.recv(1 << 16):
-                    received += piece
-            return received
+            return rest(connection)
+
+
+def await_it(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def stopped(asked: Asked, path: str = "/stores/orders/all") -> socket.socket:
+    """A client that asks, and reads nothing; its buffer is small, so that the rest soon waits in the service."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 12)
+    connection.connect(asked.address)
+    connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    return connection
+
+
+def rest(connection: socket.socket) -> bytes:
+    """What still comes before the service closes the connection."""
+    connection.settimeout(60)
+    received = b""
+    with suppress(ConnectionError):
+        while piece := connection.recv(1 << 16):
+            received += piece
+    return received
 
 
 @contextmanager

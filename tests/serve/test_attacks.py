@@ -7,7 +7,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -21,7 +21,17 @@ from migrate.queries.open.partition import StoreDefinition
 from migrate.queries.queryable_stores import QueryableStores
 from migrate.serve.http_messages import Limits
 from tests.serve.processes import OF_ORDERS, PARTITIONS, free_addresses, make_host, partition_of, served
-from tests.serve.services import ORDERS, Asked, make_orders, orders_of, serving, text_definition
+from tests.serve.services import (
+    ORDERS,
+    Asked,
+    await_it,
+    make_orders,
+    orders_of,
+    rest,
+    serving,
+    stopped,
+    text_definition,
+)
 from tests.shared.windowed import make_segments, session_key, session_time, window_key, window_time
 from tests.support import KEY_VALUE, make_store
 
@@ -184,19 +194,12 @@ def _waiting(
             _Waiting.may_read.set()
 
 
-def _await(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def test_a_large_value_holds_nobody_up(tmp_path: Path) -> None:
     """It is read while others are answered, one at a time, and counted before it is."""
     limits = Limits(large_bytes=5000, held_bytes=1 << 20)
     with _waiting(tmp_path, [7, 300_000, 2 << 20], limits) as (asked, serde), ThreadPoolExecutor(3) as pool:
         large = [pool.submit(httpx.get, f"{asked.url}/stores/orders/keys/v300000", timeout=60.0) for _ in range(3)]
-        _await(lambda: asked.metric("held_bytes") == 900_000)
+        await_it(lambda: asked.metric("held_bytes") == 900_000)
         assert asked.found("/stores/orders/keys/v7")["value"] == "x" * 7
         assert "would hold more than 1 MiB" in asked.problem("/stores/orders/keys/v300000", 503)
         assert "the answer is larger than 1 MiB" in asked.problem("/stores/orders/keys/v2097152", 503)
@@ -211,7 +214,7 @@ def test_as_many_scans_as_there_may_be_hold_nobody_up(tmp_path: Path) -> None:
     """Nor a query that is due to look at the store's files, which a thread does."""
     with _waiting(tmp_path, [7, 300_000], Limits(scans=2), refresh=0.0) as (asked, _), ThreadPoolExecutor(2) as pool:
         scans = [pool.submit(asked.get, "/stores/orders/range") for _ in range(2)]
-        _await(lambda: asked.metric("scans") == 2)
+        await_it(lambda: asked.metric("scans") == 2)
         answer = asked.client.get(f"{asked.url}/stores/orders/keys/v7", timeout=30.0)
         assert answer.json()["value"] == "x" * 7
         assert asked.found("/stores/orders")["partitions"]
@@ -224,21 +227,12 @@ def test_more_requests_than_can_be_answered_are_to_come_again(tmp_path: Path) ->
     limits = Limits(large_bytes=5000, requests=3)
     with _waiting(tmp_path, [7, 300_000], limits) as (asked, _), ThreadPoolExecutor(3) as pool:
         large = [pool.submit(httpx.get, f"{asked.url}/stores/orders/keys/v300000", timeout=60.0) for _ in range(3)]
-        _await(lambda: asked.get("/stores/orders/keys/v7").status_code == 503)
+        await_it(lambda: asked.get("/stores/orders/keys/v7").status_code == 503)
         assert "3 requests are being answered" in asked.problem("/stores/orders/keys/v7", 503)
         assert asked.found("/health") == {"status": "ok"}
         _Waiting.may_read.set()
         assert [each.result().status_code for each in large] == [200] * 3
         assert asked.found("/stores/orders/keys/v7")["value"] == "x" * 7
-
-
-def _stopped(asked: Asked, path: str) -> socket.socket:
-    """A client that asks, and reads nothing."""
-    connection = socket.socket()
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 12)
-    connection.connect(asked.address)
-    connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-    return connection
 
 
 _PAGE = "/stores/orders/range?limit=100"
@@ -254,36 +248,32 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_answers_that_nobody_reads_are_held_up_to_a_limit(pages: Path) -> None:
     with serving(orders_of(pages), limits=Limits(held_bytes=16 << 20)) as asked, ExitStack() as clients:
         for number in (1, 2):
-            clients.enter_context(_stopped(asked, _PAGE))
-            _await(lambda least=number * 7_000_000: asked.metric("held_bytes") > least)  # type: ignore[misc]
+            clients.enter_context(stopped(asked, _PAGE))
+            await_it(lambda least=number * 7_000_000: asked.metric("held_bytes") > least)  # type: ignore[misc]
         for _ in range(3):
             assert "would hold more than 16 MiB" in asked.problem(_PAGE, 503)
         assert asked.found("/stores/orders/range?limit=1")["cursor"]
         clients.close()
-        _await(lambda: asked.metric("held_bytes") == 0)
+        await_it(lambda: asked.metric("held_bytes") == 0)
         assert len(asked.found(_PAGE)["records"]) == 100
 
 
 def test_the_lines_of_a_scan_are_held_until_they_are_sent(pages: Path) -> None:
     with serving(orders_of(pages)) as asked:
-        with _stopped(asked, "/stores/orders/all"):
-            _await(lambda: asked.metric("held_bytes") > 250_000)
-        _await(lambda: asked.metric("held_bytes") == 0)
+        with stopped(asked, "/stores/orders/all"):
+            await_it(lambda: asked.metric("held_bytes") > 250_000)
+        await_it(lambda: asked.metric("held_bytes") == 0)
 
 
 def test_a_client_that_reads_slowly_has_so_long_for_all_of_an_answer(pages: Path) -> None:
     """It takes a little each time, so that it never stops for long."""
-    with serving(orders_of(pages), limits=Limits(answer_seconds=5.0)) as asked, _stopped(asked, _PAGE) as client:
-        _await(lambda: asked.metric("held_bytes") > 7_000_000)
+    with serving(orders_of(pages), limits=Limits(answer_seconds=5.0)) as asked, stopped(asked, _PAGE) as client:
+        await_it(lambda: asked.metric("held_bytes") > 7_000_000)
         received = b""
         while asked.metric("held_bytes"):
             received += client.recv(1 << 10)
             time.sleep(0.01)
-        client.settimeout(30)
-        with suppress(ConnectionResetError):
-            while piece := client.recv(1 << 20):
-                received += piece
-        head, _, body = received.partition(b"\r\n\r\n")
+        head, _, body = (received + rest(client)).partition(b"\r\n\r\n")
         size = re.search(rb"content-length: (\d+)", head)
         assert size is not None
         assert len(body) < int(size[1])

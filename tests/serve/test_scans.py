@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from migrate.serve.http_messages import Limits
-from tests.serve.services import Asked, make_orders, orders_of, serving
+from tests.serve.services import Asked, await_it, make_orders, orders_of, rest, serving, stopped
 
 KEYS = [f"order-{number:06d}" for number in range(40_000)]
 RECORD = "x" * 1000
-_BUFFERS = 1 << 12
-"""A small receive buffer, so that what a stopped client does not read soon waits in the service."""
 
 
 @pytest.fixture(scope="module")
@@ -35,32 +31,6 @@ def asked(folder: Path) -> Iterator[Asked]:
         yield asked
 
 
-def _stopped(asked: Asked, path: str = "/stores/orders/all") -> socket.socket:
-    """A client that asks, and reads nothing."""
-    connection = socket.socket()
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFERS)
-    connection.connect(asked.address)
-    connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-    return connection
-
-
-def _rest(connection: socket.socket) -> bytes:
-    """What still comes before the service closes the connection."""
-    connection.settimeout(60)
-    received = b""
-    with suppress(ConnectionResetError):
-        while piece := connection.recv(1 << 16):
-            received += piece
-    return received
-
-
-def _await(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def _rss_mib() -> int:
     found = re.search(r"VmRSS:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
     assert found is not None
@@ -69,27 +39,27 @@ def _rss_mib() -> int:
 
 def test_a_scan_that_nobody_reads_ends_at_its_time(folder: Path) -> None:
     limits = Limits(scan_seconds=0.5, answer_seconds=0.5)
-    with serving(orders_of(folder), limits=limits) as asked, _stopped(asked) as stopped:
-        _await(lambda: asked.metric('seconds_count{endpoint="all"}') == 1)
+    with serving(orders_of(folder), limits=limits) as asked, stopped(asked) as client:
+        await_it(lambda: asked.metric('seconds_count{endpoint="all"}') == 1)
         assert asked.metric("scans") == 0
-        received = _rest(stopped)
+        received = rest(client)
         assert b'"end"' not in received[-200:]
         assert not received.endswith(b"0\r\n\r\n")
 
 
 def test_a_client_that_goes_away_ends_its_scan(asked: Asked) -> None:
-    with _stopped(asked):
-        _await(lambda: asked.metric("scans") == 1)
-    _await(lambda: asked.metric("scans") == 0)
+    with stopped(asked):
+        await_it(lambda: asked.metric("scans") == 1)
+    await_it(lambda: asked.metric("scans") == 0)
 
 
 def test_scans_beyond_the_limit_are_to_come_again(asked: Asked) -> None:
-    with _stopped(asked), _stopped(asked):
-        _await(lambda: asked.metric("scans") == 2)
+    with stopped(asked), stopped(asked):
+        await_it(lambda: asked.metric("scans") == 2)
         for path in ("/stores/orders/all", "/stores/orders/range"):
             assert asked.problem(path, 503) == "2 scans are being read, which is the limit"
         assert asked.found(f"/stores/orders/keys/{KEYS[7]}")["value"] == RECORD
-    _await(lambda: asked.metric("scans") == 0)
+    await_it(lambda: asked.metric("scans") == 0)
     assert asked.get("/stores/orders/range").status_code == 200
 
 
@@ -114,19 +84,19 @@ def test_memory_stays_flat_while_clients_are_slow(folder: Path) -> None:
     with serving(orders_of(folder), limits=Limits(scans=8)) as asked:
         asked.get("/stores/orders/all")
         before = _rss_mib()
-        clients = [_stopped(asked) for _ in range(8)]
-        _await(lambda: asked.metric("scans") == 8)
+        clients = [stopped(asked) for _ in range(8)]
+        await_it(lambda: asked.metric("scans") == 8)
         time.sleep(1.0)
         assert _rss_mib() - before < 60
         for client in clients:
             client.close()
-        _await(lambda: asked.metric("scans") == 0)
+        await_it(lambda: asked.metric("scans") == 0)
 
 
 def test_point_queries_are_answered_beside_scans(folder: Path) -> None:
     with serving(orders_of(folder), limits=Limits(scans=8)) as asked, ThreadPoolExecutor(2) as pool:
         scans = [pool.submit(asked.get, "/stores/orders/all") for _ in range(2)]
-        _await(lambda: asked.metric("scans") > 0)
+        await_it(lambda: asked.metric("scans") > 0)
         answered = 0
         while not any(scan.done() for scan in scans):
             assert asked.found(f"/stores/orders/keys/{KEYS[answered]}")["key"] == KEYS[answered]
