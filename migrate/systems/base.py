@@ -98,7 +98,8 @@ class StoredOffsets:
     def entries(self, partition: StorePartition, positions: ChangelogOffsets) -> dict[str, dict[bytes, bytes]]:
         """The entries, by column family, that state `positions` in each RocksDB directory of a new store partition.
 
-        Their keys are `position_keys` of its format; for a format without any this is not called.
+        Their keys are `position_keys` of its format; for a format without any this is not called. An offset below 0 is
+        unknown.
         """
         return {}
 

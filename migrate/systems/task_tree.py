@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import re
-from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -202,13 +201,11 @@ class TaskTree(StoreLayout):
 
     def number(self, partition: StorePartition) -> int | None:
         """The second number of the task's name, also in a named topology."""
-        numbers = self.numbers(Path(partition.task).name)
-        return None if numbers is None else numbers[1]
+        return (self.numbers(Path(partition.task).name) or (None, None))[1]
 
     def subtopology(self, partition: StorePartition) -> int | None:
         """The first number of the task's name, also in a named topology."""
-        numbers = self.numbers(Path(partition.task).name)
-        return None if numbers is None else numbers[0]
+        return (self.numbers(Path(partition.task).name) or (None, None))[0]
 
     def sibling(self, partition: StorePartition, number: int) -> str:
         """The task with the same first number."""
@@ -399,9 +396,9 @@ class Checkpoints(StoredOffsets):
             ]
         return [sentence for sentence in found if sentence is not None]
 
-    @abstractmethod
     def missing_checkpoint(self, path: Path, partitions: Sequence[StorePartition]) -> str | None:
         """A warning that the task of these store partitions has no checkpoint file; None: that is usual."""
+        return None
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -54,6 +55,7 @@ class App:
     kind: str = STATE.id
     run: Mapping[str, Any] = field(default_factory=dict)
     families: tuple[str, ...] = FAMILIES
+    missing: str | None = None
 
     @property
     def connection(self) -> Connection:
@@ -72,7 +74,12 @@ class App:
             "source": {"format": self.kind, "path": self.name, "store": "counts"},
             "target": {"format": self.kind, **({} if self.way == "append" else {"store": self.store})},
             "conversion": {"function": "tests.systems.test_toy_changelogs:convert", "allow": ["drop"]},
-            "changelog": {"bootstrap": self.broker.bootstrap, "way": self.way, "application": "stopped"},
+            "changelog": {
+                "bootstrap": self.broker.bootstrap,
+                "way": self.way,
+                "application": "stopped",
+                **({} if self.missing is None else {"missing": self.missing}),
+            },
             "run": {"chunk_size": "8 KiB", **self.run},
         }
         return parse_spec(content, base_dir=self.base)
@@ -158,6 +165,15 @@ def test_a_restore_gives_the_new_store_until_it_is_rolled_back(
     rollback(app.spec)
     for number in (0, 1):
         assert app.stored("counts", number) == app.restored("counts", number) == app.old(number)
+
+
+def test_a_partition_that_no_host_has_is_made_of_its_changelog(broker: Broker, tmp_path: Path) -> None:
+    app = App("toy-rebuilt", tmp_path, broker, "new-topic", missing="rebuild").make()
+    shutil.rmtree(app.folder("counts", 1))
+    run(app.spec)
+    for number in (0, 1):
+        assert app.restored(app.store, number) == converted(app.old(number))
+    assert not app.folder("counts", 1).exists()
 
 
 def test_what_came_since_a_snapshot_is_caught_up_with_in_each_family(broker: Broker, tmp_path: Path) -> None:

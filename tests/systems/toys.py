@@ -202,7 +202,7 @@ class _StateOffsets(StoredOffsets):
 
     def entries(self, partition: StorePartition, positions: ChangelogOffsets) -> dict[str, dict[bytes, bytes]]:
         """The same."""
-        if not positions.lines:
+        if not positions.lines or positions.lines[0][2] < 0:
             return {}
         return {METADATA: {CHANGELOG_OFFSET: positions.lines[0][2].to_bytes(8, "big")}}
 
