@@ -14,6 +14,7 @@ from benchmarks.ledgers import make_receipt
 from benchmarks.safety import EnoughError, make_spec
 from migrate.batch.chunk.rewrite_chunk import RewriteTask
 from migrate.batch.chunk.task import Task, TaskResult
+from migrate.batch.context import Context
 from migrate.batch.run import run_with
 from migrate.model.events import Event
 from migrate.model.receipt import Receipt
@@ -72,7 +73,7 @@ def canned_run(source: str, folder: str, chunk_size: int, slots: int, call_bytes
     clock = _Clock()
     begun, cpu = time.perf_counter(), _cpu()
     try:
-        run_with(lambda _: nullcontext(CannedExecutor(slots, call_bytes)), spec, on_event=clock)
+        run_with(lambda _: nullcontext(CannedExecutor(slots, call_bytes)), Context(spec, clock))
     except EnoughError:
         planned, committed = clock.ends.values()
         planned_cpu, committed_cpu = clock.cpu.values()

@@ -33,7 +33,8 @@ ROWS = {
     "migrate.batch": (
         ("home", "stop", "run_lock"),
         ("source", "chunk", "ledger"),
-        ("identity", "context", "log"),
+        ("identity", "log"),
+        ("context",),
         ("plan",),
         ("changelog",),
         ("status",),

@@ -15,21 +15,15 @@ from migrate.batch.changelog.application_group import check_group, end_transacti
 from migrate.batch.changelog.broker_access import cluster_of, half_done
 from migrate.batch.changelog.store_changelogs import changelogs
 from migrate.batch.changelog.tails import ends_of, tail_tasks, write_tails
-from migrate.batch.changelog.take_key_times import use_times
 from migrate.batch.changelog.write_topics import announce
 from migrate.batch.chunk.executor import Executor, InProcessExecutor, collected, executor_opener, run_all
 from migrate.batch.chunk.tail import TailTask
-from migrate.batch.context import Context, make_context
-from migrate.batch.home import check_ours
+from migrate.batch.context import Context, command
 from migrate.batch.identity import check_spec
-from migrate.batch.ledger.changelog_standing import ChangelogStanding
 from migrate.batch.ledger.dead_letters import write_dead_letters
 from migrate.batch.ledger.standing import Standing
-from migrate.batch.ledger.table import Ledger, read_repaired
-from migrate.batch.log import logged
 from migrate.batch.plan.new_stores import kept_databases
 from migrate.batch.plan.target_layout import PositionEntries
-from migrate.batch.run_lock import alone_in_its_folder, one_run_at_a_time
 from migrate.batch.source.source import find_source
 from migrate.batch.status.run_report import Application, AtBroker, catch_up_report
 from migrate.batch.steps.assemble import assemble, by_place
@@ -46,7 +40,6 @@ from migrate.model.changelogs import Tail
 from migrate.model.comparison import Mismatch, Verification, Verified, as_verified, differing
 from migrate.model.events import Listener, ignore
 from migrate.model.ledger_row import Row, Step
-from migrate.model.plan import Plan
 from migrate.model.reports import CatchUpReport, Doubt
 from migrate.model.store_partition import place_name
 from migrate.spec.changelog_way import application_of, check_catch_up, way_of
@@ -60,7 +53,6 @@ _AT_ONCE = 8
 
 
 @system_errors_explained()
-@alone_in_its_folder
 def catch_up(
     spec: Spec,
     *,
@@ -92,48 +84,42 @@ def catch_up(
         InterruptedMigrationError: `stop` was requested.
     """
     open_executor = executor_opener(spec, master)
-    check_ours(spec.home)
     started = time.monotonic()
-    with one_run_at_a_time(spec.home):
-        context = make_context(spec, logged(spec.name, on_event), stop=stop, fence=fence)
-        standing = Standing(spec.home, read_repaired(spec.home, context.warn))
-        plan = _checked_plan(context, standing)
+    with command(Context(spec, on_event, "catch-up", stop=stop or Stop(), fence=fence)) as context:
+        _check(context)
         if way_of(spec, context.conversion) == "none":
-            return catch_up_report(context, plan, standing, seconds=time.monotonic() - started)
-        _check_possible(context, standing)
-        use_times(context, standing.rows)
+            return catch_up_report(context, seconds=time.monotonic() - started)
+        _check_possible(context)
         with cluster_of(spec) as cluster:
             application = _application(context, cluster)
             ends = ends_of(context, cluster)
-            tasks = _tasks(context, standing, cluster, ends)
+            tasks = _tasks(context, cluster, ends)
         context.stop.check()
         found: tuple[Tail, ...] = ()
-        if tasks or not _is_settled(standing):
-            ledger = Ledger(context.home, plan.migration_id, context.run_id, command="catch-up")
+        if tasks or not _is_settled(context.standing):
+            context.open_ledger(context.plan.migration_id)
             with open_executor(spec) as executor, hinting_at_repair(context.home):
-                found = _work(context, executor, ledger, plan, tasks)
-            standing = Standing(context.home, ledger.rows)
+                found = _work(context, executor, tasks)
         at_broker = AtBroker(application, sum(each.end - each.stable for each in ends.values()))
-        return catch_up_report(context, plan, standing, at_broker, found, seconds=time.monotonic() - started)
+        return catch_up_report(context, at_broker, found, seconds=time.monotonic() - started)
 
 
-def _tasks(context: Context, standing: Standing, cluster: Cluster, ends: Mapping[str, Ends]) -> list[TailTask]:
+def _tasks(context: Context, cluster: Cluster, ends: Mapping[str, Ends]) -> list[TailTask]:
     """The tails to make; where the files of earlier ones are needed, those that are damaged are made again."""
-    tasks = list(tail_tasks(context, standing.rows, standing, cluster, ends))
+    standing = context.standing
+    tasks = list(tail_tasks(context, standing, cluster, ends))
     if not standing.tails or (not tasks and _is_settled(standing)):
         return tasks
-    return list(tail_tasks(context, standing.rows, without_damaged_tails(context, standing), cluster, ends))
+    return list(tail_tasks(context, without_damaged_tails(context), cluster, ends))
 
 
-def _work(
-    context: Context, executor: Executor, ledger: Ledger, plan: Plan, tasks: Sequence[TailTask]
-) -> tuple[Tail, ...]:
-    found = _take_tails(context, executor, ledger, tasks)
-    _lay_over(context, executor, ledger, plan)
+def _work(context: Context, executor: Executor, tasks: Sequence[TailTask]) -> tuple[Tail, ...]:
+    found = _take_tails(context, executor, tasks)
+    _lay_over(context, executor)
     beside = InProcessExecutor(_AT_ONCE) if isinstance(executor, InProcessExecutor) else executor
     with half_done():
-        write_tails(context, beside, ledger, plan.migration_id)
-        announce(context, ledger)
+        write_tails(context, beside)
+        announce(context)
     return found
 
 
@@ -156,16 +142,16 @@ def _application(context: Context, cluster: Cluster) -> Application:
     return Application(group, runs=False)
 
 
-def _checked_plan(context: Context, standing: Standing) -> Plan:
-    """The plan of a migration whose run has ended. Raises RefusedError for any other."""
-    spec, plan = context.spec, standing.plan
+def _check(context: Context) -> None:
+    """Raises RefusedError for a migration whose run has not ended."""
+    spec, standing = context.spec, context.standing
     if spec.changelog is None:
         raise RefusedError(
             "a catch-up reads the changelog, and the spec has no section [changelog]",
             hint="where the conversion leaves the changelog as it is, and the store its name, the application replays "
             "what it wrote since; else start again with a section [changelog]",
         )
-    if plan is None or standing.pending:
+    if standing.plan is None or standing.pending:
         raise RefusedError(f"the migration {spec.name!r} is not rewritten yet", hint=_RUN)
     if standing.is_live:
         raise RefusedError(
@@ -176,25 +162,24 @@ def _checked_plan(context: Context, standing: Standing) -> Plan:
     check_spec(spec, context.ref, standing)
     if standing.mismatch is not None:
         raise RefusedError(f"a comparison found the new stores of {spec.name!r} wrong", hint=_RUN)
-    return plan
 
 
-def _check_possible(context: Context, standing: Standing) -> None:
+def _check_possible(context: Context) -> None:
     """Raises RefusedError for a store whose tails cannot be laid over it, or a changelog that is not written yet."""
     check_catch_up(context.spec, context.conversion)
-    if ChangelogStanding(standing.rows).topics is None or not standing.recorded:
+    if context.standing.changelogs.topics is None or not context.standing.recorded:
         raise RefusedError("the new changelog is not written yet", hint=_RUN)
 
 
 def _is_settled(standing: Standing) -> bool:
     """Whether everything that the tails need is done; those of copies are written by other hosts."""
-    written = ChangelogStanding(standing.rows)
+    written = standing.changelogs
     return standing.is_assembled and not written.unwritten_tails(standing.tails) and not written.unread_tails
 
 
-def _take_tails(context: Context, executor: Executor, ledger: Ledger, tasks: Sequence[TailTask]) -> tuple[Tail, ...]:
+def _take_tails(context: Context, executor: Executor, tasks: Sequence[TailTask]) -> tuple[Tail, ...]:
     """Make the tails, and commit them together."""
-    remove_superseded(context, ledger)
+    remove_superseded(context)
     found: list[Tail] = []
     started = lambda task: context.notify("tail.started", task=task)  # noqa: E731 - one line, used once
     for finished in run_all(executor, tasks, on_start=started, name=context.spec.name, stop=context.stop):
@@ -204,36 +189,37 @@ def _take_tails(context: Context, executor: Executor, ledger: Ledger, tasks: Seq
             context.notify("tail.made", tails=made)
     context.stop.check()
     if found:
-        rows = [_row(ledger, tail) for tail in found]
-        check_left_out(context, Standing(context.home, (*ledger.rows, *rows)).totals)
-        ledger.commit(*rows)
+        rows = [_row(context, tail) for tail in found]
+        check_left_out(context, context.standing.extended(rows).totals)
+        context.commit(*rows)
         context.notify("tail.committed", tails=found)
     return tuple(found)
 
 
-def _row(ledger: Ledger, tail: Tail) -> Row:
-    row = ledger.row(Step.TAIL, store_partition=tail.store_partition, detail=tail.model_dump(mode="json"))
-    counts = {"records_in": tail.records, "rejected": tail.rejected, "dropped": tail.dropped, "seconds": tail.seconds}
-    return row.model_copy(update=counts)
+def _row(context: Context, tail: Tail) -> Row:
+    return context.row(
+        Step.TAIL,
+        store_partition=tail.store_partition,
+        detail=tail,
+        records_in=tail.records,
+        rejected=tail.rejected,
+        dropped=tail.dropped,
+        seconds=tail.seconds,
+    )
 
 
-def _lay_over(context: Context, executor: Executor, ledger: Ledger, plan: Plan) -> None:
+def _lay_over(context: Context, executor: Executor) -> None:
     """Assemble the new stores with their tails, and compare what these have changed. Raises VerificationError."""
-    before = Standing(context.home, ledger.rows)
-    verified = _verified_inodes(before)
-    dead_letters = write_dead_letters(context.home, [*before.receipts, *before.every_tail])
-    context.notify("dead-letters.written", folder=dead_letters)
-    folders = assemble(context, plan, ledger, before.receipts)
-    standing = Standing(context.home, ledger.rows)
-    if standing.is_verified:
+    verified = _verified_inodes(context.standing)
+    context.notify("dead-letters.written", folder=write_dead_letters(context.home, context.standing.every_receipt))
+    assemble(context)
+    if context.standing.is_verified:
         return
-    laid_over = standing.plan
-    assert laid_over is not None
-    databases = tuple(each for partition in plan.store_partitions for each in kept_databases(laid_over, partition))
-    subject = Subject(context, laid_over, databases, folders, standing.receipts, 0, standing.overlays)
-    known = standing.verification
+    databases = (each for part in context.plan.store_partitions for each in kept_databases(context.plan, part))
+    subject = Subject(context, tuple(databases))
+    known = context.standing.verification
     total = known if known is not None and known.ok else Verification(mode="off")
-    tables = table_digests(folders, verified)
+    tables = table_digests(subject.folders, verified)
     results = [as_verified(each) for each in _counted_wrong(subject)]
     results += collected(executor, subject.overlay_tasks(), Verified, name=context.spec.name, stop=context.stop)
     mode = "digest" if total.mode == "off" else total.mode
@@ -241,10 +227,10 @@ def _lay_over(context: Context, executor: Executor, ledger: Ledger, plan: Plan) 
     for each in results:
         found = with_result(found, each)
     if not found.ok or total.mode != "off":
-        record(context, ledger, found, tables)
+        record(context, found, tables)
     if not found.ok:
         raise mismatch_error(found, hint=f"{_RUN} assembles the new stores again; the old ones are as they were")
-    remove_superseded(context, ledger)
+    remove_superseded(context)
 
 
 def _verified_inodes(standing: Standing) -> dict[Inode, str]:

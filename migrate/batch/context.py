@@ -1,53 +1,173 @@
-"""The context that all steps of one run share."""
+"""One command of a migration: what it was asked for, and where the migration stands while it works."""
 
 from __future__ import annotations
 
+import os
 import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from formats import Conversion
+from migrate.batch.home import check_ours, finish_abandoned
 from migrate.batch.ledger.gates import NOTHING_ACCEPTED, Acceptance
+from migrate.batch.ledger.receipts_in_force import under_reject_policy
+from migrate.batch.ledger.standing import Standing, read_standing
+from migrate.batch.ledger.table import Ledger, read_repaired
+from migrate.batch.log import logged
+from migrate.batch.run_lock import one_run_at_a_time
 from migrate.batch.source.changelog_ends import ChangelogEnds
 from migrate.batch.source.snapshot import present_snapshot
+from migrate.batch.source.source import Unpacked
 from migrate.batch.stop import Stop
-from migrate.model.changelogs import Times
+from migrate.errors import FencedError, InterruptedMigrationError, RefusedError
+from migrate.model.changelogs import Topics
 from migrate.model.events import Event, Listener, ignore
+from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import Plan
+from migrate.model.receipt import Receipt
+from migrate.model.values import Stored
 from migrate.spec.changelog_way import takes_times
 from migrate.spec.conversion import conversion_ref, load_conversion
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.spec import Spec
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class Context:
-    """One run of one migration."""
+    """One command. Where the migration stands is read once, and follows each commit."""
 
     spec: Spec
-    listener: Listener
-    ref: ConversionRef
-    conversion: Conversion
+    listener: Listener = ignore
+    command: str = "run"
+    """The command, as the ledger records it."""
     acceptance: Acceptance = NOTHING_ACCEPTED
     stop: Stop = field(default_factory=Stop)
+    """Once it is requested, the command ends with an InterruptedMigrationError."""
     changelog_ends: ChangelogEnds = field(default_factory=dict)
     """The changelog ends that the operator confirmed."""
     fence: bool = False
     """End the transactions that dead instances of the application left open."""
     jobs: int = 1
-    """How many processes of this machine work."""
+    """How many processes of this machine work; a new plan's chunks are shared among them."""
+    gives_way: bool = False
+    """Rather than fence off a run of another host, it ends."""
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
     warnings: list[str] = field(default_factory=list)
-    """Warnings of this run, such as repairs, for its report."""
-    times: dict[str, Times] = field(default_factory=dict)
-    """By store partition, the times that the old changelog has; empty: they are not needed."""
-    home: Path = field(init=False)
-    """The migration's own folder."""
+    """Warnings of this command, such as repairs, for its report."""
+    unpacked: Unpacked | None = None
+    """Those of the new stores in use that are in archives, unpacked to be read."""
+    _ledger: Ledger | None = None
 
-    def __post_init__(self) -> None:
-        """Resolve the folder's path once: each time takes a system call for each of its parents."""
-        object.__setattr__(self, "home", self.spec.home)
+    @cached_property
+    def home(self) -> Path:
+        """The migration's own folder. Resolving it takes a system call for each of its parents."""
+        return self.spec.home
+
+    @cached_property
+    def application(self) -> Path:
+        """The application's directory."""
+        return self.spec.source_path
+
+    @cached_property
+    def ref(self) -> ConversionRef:
+        """The conversion, as workers get it. Raises SpecError if the function cannot be imported."""
+        return conversion_ref(self.spec)
+
+    @cached_property
+    def conversion(self) -> Conversion:
+        """The conversion. Raises SpecError if the function cannot be imported."""
+        return load_conversion(self.ref)
+
+    def loaded(self) -> Self:
+        """The same, with its function loaded. Raises SpecError if it cannot be imported."""
+        _ = self.conversion
+        return self
+
+    @cached_property
+    def standing(self) -> Standing:
+        """Where the migration stands; without the lock, when it was first asked for."""
+        return read_standing(self.home)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of a migration that has one, with its tails."""
+        plan = self.standing.plan
+        assert plan is not None
+        return plan
+
+    @property
+    def receipts(self) -> list[Receipt]:
+        """The receipts in force of chunks whose rejects were treated as the spec now requires; others are rewritten."""
+        return under_reject_policy(self.standing.receipts, self.spec.run.on_reject)
+
+    @property
+    def topics(self) -> Topics:
+        """The topics that changelogs are written to, once they are opened."""
+        topics = self.standing.changelogs.topics
+        assert topics is not None
+        return topics
+
+    @property
+    def new_stores(self) -> dict[str, Path]:
+        """The new store partitions, by id: in the directory in use, or else where they were assembled."""
+        found = self.standing.new_stores(self.application)
+        return found if self.unpacked is None else found | self.unpacked.folders
+
+    def open_ledger(self, migration_id: str) -> None:
+        """Open the ledger, which fences off any other run of the migration; otherwise the first commit does.
+
+        Raises RefusedError where another command has gone on with it meanwhile.
+        """
+        before = self.standing
+        if self.gives_way and len(read_standing(self.home).rows) != len(before.rows):
+            raise RefusedError(
+                f"a run on another host has continued the migration {self.spec.name!r} meanwhile",
+                hint="let it finish, then run the command again",
+            )
+        self._ledger = Ledger(self.home, migration_id, self.run_id, command=self.command)
+        self.standing = before.with_rows(self._ledger.rows)
+        if self.standing.revision_id != before.revision_id:
+            raise _meanwhile("a run on another host has replaced the function of this migration meanwhile")
+        if self.standing.switch != before.switch:
+            raise _meanwhile("another command switched these stores meanwhile")
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger, opened."""
+        if self._ledger is None:
+            self.open_ledger(self.standing.migration_id)
+        assert self._ledger is not None
+        return self._ledger
+
+    def row(
+        self,
+        step: Step,
+        *,
+        store_partition: str | None = None,
+        detail: Stored | dict[str, object] | None = None,
+        **columns: object,
+    ) -> Row:
+        """A new row of this command, for a step other than a chunk; `columns`: others that it fills."""
+        return self.ledger.row(step, store_partition=store_partition, detail=detail).model_copy(update=columns)
+
+    def commit(self, *rows: Row) -> None:
+        """Append rows to the ledger in one durable commit. Raises FencedError if another run has taken over."""
+        self.ledger.commit(*rows)
+        self.standing = self.standing.with_rows(self.ledger.rows)
+
+    def record(
+        self, step: Step, *, store_partition: str | None = None, detail: Stored | dict[str, object] | None = None
+    ) -> None:
+        """Commit one row."""
+        self.commit(self.row(step, store_partition=store_partition, detail=detail))
+
+    def check_not_fenced(self) -> None:
+        """Raises FencedError if another run has taken over."""
+        self.ledger.check_not_fenced()
 
     def notify(self, name: str, **facts: Any) -> None:  # noqa: ANN401 - each event has facts of its own
         """Send an event to the listener."""
@@ -58,36 +178,77 @@ class Context:
         self.warnings.append(sentence)
         self.notify("warning", sentence=sentence)
 
-    def snapshots_of(self, plan: Plan, partition_id: str) -> dict[str, Path]:
+    def snapshots_of(self, partition_id: str) -> dict[str, Path]:
         """The snapshots of a store partition's RocksDB directories, by database."""
-        return present_snapshot(self.home, plan.partition(partition_id))
+        return present_snapshot(self.home, self.plan.partition(partition_id))
 
     def times_of(self, partition_id: str) -> str | None:
         """The run that a store partition's new records take their times from; None: they have some, or the default."""
-        found = self.times.get(partition_id) if takes_times(self.spec, self.conversion) else None
+        found = self.standing.times.get(partition_id) if takes_times(self.spec, self.conversion) else None
         return None if found is None else str(self.home / found.folder)
 
 
-def make_context(
-    spec: Spec,
-    on_event: Listener = ignore,
-    stop: Stop | None = None,
-    acceptance: Acceptance = NOTHING_ACCEPTED,
+def _repaired(context: Context) -> Sequence[Row]:
+    finish_abandoned(context.home)
+    return read_repaired(context.home, context.warn)
+
+
+@contextmanager
+def command(
+    context: Context,
     *,
-    changelog_ends: ChangelogEnds | None = None,
-    fence: bool = False,
-    jobs: int = 1,
-) -> Context:
-    """The context of a new run. Raises SpecError if the function cannot be imported."""
-    ref = conversion_ref(spec)
-    return Context(
-        spec=spec,
-        listener=on_event,
-        ref=ref,
-        conversion=load_conversion(ref),
-        acceptance=acceptance,
-        stop=stop or Stop(),
-        changelog_ends=changelog_ends or {},
-        fence=fence,
-        jobs=jobs,
-    )
+    before_lock: Callable[[], None] | None = None,
+    rows: Callable[[Context], Sequence[Row]] = _repaired,
+) -> Iterator[Context]:
+    """The frame of a command: the folder is ours and locked, what a kill has left is settled, the standing is read.
+
+    `before_lock`: checks that come before the folder is made. `rows`: reads the ledger's rows. Raises RefusedError.
+    """
+    context.listener = logged(context.spec.name, context.listener)
+    with _alone(context):
+        check_home(context.spec)
+        if before_lock is not None:
+            before_lock()
+        with one_run_at_a_time(context.home):
+            context.standing = Standing(context.home, rows(context))
+            yield context
+
+
+def check_home(spec: Spec) -> None:
+    """Raises RefusedError where the migration's folder, which is removed later, is not ours or holds other paths."""
+    for what, path in (("[source]", spec.source_path), ("[target]", spec.target_path)):
+        if path is not None and path.is_relative_to(spec.home):
+            raise RefusedError(
+                f"{what} path {path} lies inside the migration's own folder {spec.home}",
+                hint="choose another work_dir, or another `name`",
+            )
+    check_ours(spec.home)
+
+
+@contextmanager
+def _alone(context: Context) -> Iterator[None]:
+    """Raises FencedError in place of any error that comes after a run of another host has taken over.
+
+    No lock reaches from host to host. Until the ledger is opened, a file of the folder that vanishes shows that run.
+    """
+    try:
+        yield
+    except InterruptedMigrationError:
+        raise
+    except Exception as error:
+        if context._ledger is not None:
+            context.check_not_fenced()
+        if not isinstance(error, FileNotFoundError | NotADirectoryError):
+            raise
+        names = [os.fsdecode(name) for name in (error.filename, error.filename2) if name is not None]
+        gone = [name for name in names if Path(name).is_relative_to(context.home)]
+        if not gone:
+            raise
+        raise FencedError(
+            f"{gone[0]} vanished: another run of this migration is at work in {context.home}, on another host",
+            hint="let that run finish (stateferry status SPEC), or stop it; then run the command again",
+        ) from error
+
+
+def _meanwhile(what: str) -> RefusedError:
+    return RefusedError(what, hint="stateferry status SPEC")

@@ -4,31 +4,29 @@ from __future__ import annotations
 
 from migrate.batch.changelog.undo import half_written
 from migrate.batch.chunk.executor import ExecutorOpener, executor_opener
-from migrate.batch.context import Context, make_context
-from migrate.batch.home import check_ours
+from migrate.batch.context import Context, command
+from migrate.batch.home import is_abandoned
 from migrate.batch.identity import changed_parts, spec_identity
-from migrate.batch.ledger.changelog_standing import ChangelogStanding
-from migrate.batch.ledger.gates import NOTHING_ACCEPTED, Acceptance, user
+from migrate.batch.ledger.gates import Acceptance, user
 from migrate.batch.ledger.receipts_in_force import Revision, function_of, is_of_function
 from migrate.batch.ledger.standing import Standing
-from migrate.batch.ledger.table import read_repaired
-from migrate.batch.log import log_end, logged
+from migrate.batch.log import log_end
 from migrate.batch.preflight.checklist import Preflight
 from migrate.batch.run import carry_out
-from migrate.batch.run_lock import alone_in_its_folder, one_run_at_a_time
 from migrate.batch.source.changelog_ends import ChangelogEnds
 from migrate.batch.status.reject_reasons import stopped_at
 from migrate.batch.status.run_report import already_migrated
-from migrate.batch.stop import Stop
 from migrate.errors import RefusedError, system_errors_explained
 from migrate.model.display import plural
 from migrate.model.events import Listener, ignore
 from migrate.model.journal import HALF_DONE, NEXT
 from migrate.model.ledger_row import Step
+from migrate.model.plan import newest_plan
 from migrate.model.reports import RunReport
 from migrate.spec.spec import Spec
 
 _START_AGAIN = "to convert everything again: stateferry abandon SPEC, then stateferry run SPEC"
+_RUN = "stateferry run SPEC"
 _ANOTHER_NAME = "to convert everything again: start under another `name`"
 
 
@@ -65,49 +63,42 @@ def replay(
         InterruptedMigrationError: the time budget is used up.
     """
     acceptance = Acceptance(rejects=accept_rejects)
-    opener = executor_opener(spec, master, jobs)
-    return replay_with(opener, spec, on_event=on_event, acceptance=acceptance, changelog_ends=changelog_ends)
+    context = Context(spec, on_event, acceptance=acceptance, changelog_ends=changelog_ends or {}, jobs=jobs)
+    return replay_with(executor_opener(spec, master, jobs), context)
 
 
 @system_errors_explained()
-@alone_in_its_folder
-def replay_with(
-    open_executor: ExecutorOpener,
-    spec: Spec,
-    *,
-    on_event: Listener = ignore,
-    stop: Stop | None = None,
-    acceptance: Acceptance = NOTHING_ACCEPTED,
-    changelog_ends: ChangelogEnds | None = None,
-) -> RunReport:
+def replay_with(open_executor: ExecutorOpener, context: Context) -> RunReport:
     """`replay` with the given executor."""
-    check_ours(spec.home)
-    if Standing(spec.home, ()).plan is None:
-        raise RefusedError(f"nothing to replay: {spec.name!r} was not started", hint="stateferry run SPEC starts it")
-    context = make_context(spec, logged(spec.name, on_event), stop, acceptance, changelog_ends=changelog_ends)
-    Preflight(context, "run").check_before_lock()
-    with one_run_at_a_time(context.home):
-        standing = Standing(context.home, read_repaired(context.home, context.warn))
-        done = already_migrated(context, standing) if _is_published(context, standing) else None
-        report = carry_out(context, open_executor, standing, _revision(context, standing)) if done is None else done
+
+    def check() -> None:
+        if newest_plan(context.home) is None or is_abandoned(context.home):
+            raise RefusedError(f"nothing to replay: {context.spec.name!r} was not started", hint=f"{_RUN} starts it")
+        Preflight(context.loaded(), "run").check_before_lock()
+
+    with command(context, before_lock=check):
+        done = already_migrated(context) if _is_published(context) else None
+        report = carry_out(context, open_executor, _revision(context)) if done is None else done
     log_end(report)
     return report
 
 
-def _is_published(context: Context, standing: Standing) -> bool:
+def _is_published(context: Context) -> bool:
     """Whether a replay of this function has published: it may have been killed right after that."""
+    standing = context.standing
     if standing.published is None or standing.revision is None or standing.step is not None:
         return False
-    return not _changed(context, standing)
+    return not _changed(context)
 
 
-def _changed(context: Context, standing: Standing) -> list[str]:
+def _changed(context: Context) -> list[str]:
     """The names of the parts of the spec and the function that are not the migration's any more."""
-    return changed_parts(standing.identity, spec_identity(context.spec, context.ref))
+    return changed_parts(context.standing.identity, spec_identity(context.spec, context.ref))
 
 
-def _revision(context: Context, standing: Standing) -> Revision | None:
+def _revision(context: Context) -> Revision | None:
     """The revision to register; None: an interrupted replay is resumed. Raises RefusedError for nothing to replay."""
+    standing = context.standing
     _check_not_live(context.spec, standing)
     if standing.every_tail:
         raise RefusedError(
@@ -115,17 +106,17 @@ def _revision(context: Context, standing: Standing) -> Revision | None:
             "that no host has",
             hint=_START_AGAIN,
         )
-    changed = _changed(context, standing)
+    changed = _changed(context)
     if other := [name for name in changed if not is_of_function(name)]:
         raise RefusedError(
             f"a replay takes another function alone, and more has changed since: {', '.join(other)}",
             hint=f"restore the rest of the spec, with the function under its former name; or, {_START_AGAIN}",
         )
     if not changed and not (standing.mismatch and standing.is_of_several_revisions):
-        _check_unfinished(context, standing)
+        _check_unfinished(context)
         return None
     _check_not_published(context.spec, standing)
-    if half_written(ChangelogStanding(standing.rows)) is not None:
+    if half_written(standing.changelogs) is not None:
         raise RefusedError(
             "the changelogs have records of the former function, and no tombstones of keys that this one does not give",
             hint=_START_AGAIN,
@@ -156,8 +147,9 @@ def _check_not_published(spec: Spec, standing: Standing) -> None:
         )
 
 
-def _check_unfinished(context: Context, standing: Standing) -> None:
+def _check_unfinished(context: Context) -> None:
     """Raises RefusedError unless a replay by this function can go on."""
+    standing = context.standing
     stopped = stopped_at(standing) is not None
     rejected = standing.totals.rejected + stopped
     has_ended = stopped or (rejected and standing.is_verified and not standing.publications)

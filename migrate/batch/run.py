@@ -15,41 +15,31 @@ from migrate.batch.changelog.rebuild import rebuild_missing
 from migrate.batch.changelog.take_key_times import take_times
 from migrate.batch.changelog.write_topics import announce, write_changelogs
 from migrate.batch.chunk.executor import Executor, ExecutorOpener, executor_opener, in_process
-from migrate.batch.context import Context, make_context
-from migrate.batch.home import claim, finish_abandoned, remove_all, remove_if_empty
+from migrate.batch.context import Context, command
+from migrate.batch.home import remove_all, remove_if_empty
 from migrate.batch.ledger.dead_letters import write_dead_letters
-from migrate.batch.ledger.gates import NOTHING_ACCEPTED, Acceptance, concerns_of, not_accepted
-from migrate.batch.ledger.receipts_in_force import Revision, totals_of, under_reject_policy
-from migrate.batch.ledger.standing import Standing
-from migrate.batch.ledger.table import Ledger, read_repaired
-from migrate.batch.log import log_end, logged
-from migrate.batch.plan.new_stores import AssembledStores
+from migrate.batch.ledger.gates import Acceptance, concerns_of, not_accepted
+from migrate.batch.ledger.receipts_in_force import Revision
+from migrate.batch.log import log_end
 from migrate.batch.preflight.checklist import Preflight
-from migrate.batch.run_lock import alone_in_its_folder, one_run_at_a_time
 from migrate.batch.source.changelog_ends import ChangelogEnds
 from migrate.batch.status.run_report import Outcome, already_migrated, run_report
 from migrate.batch.steps.assemble import assemble
 from migrate.batch.steps.damage import Repairs
-from migrate.batch.steps.prepare import prepare, run_preflight
+from migrate.batch.steps.prepare import prepare
 from migrate.batch.steps.publish import publish
 from migrate.batch.steps.reconcile import reconcile, revise
 from migrate.batch.steps.rewrite import check_left_out, rewrite
 from migrate.batch.steps.verify import verify
-from migrate.batch.stop import Stop
 from migrate.errors import (
-    InterruptedMigrationError,
     MigrationError,
-    RefusedError,
     system_errors_explained,
 )
 from migrate.model.events import Listener, ignore
-from migrate.model.plan import Plan
-from migrate.model.receipt import Receipt
 from migrate.model.reports import RunReport
 from migrate.spec.allowed import CHANGELOG, DROP, KEY_CHANGE, UNCLEAN_SOURCE
 from migrate.spec.changelog_way import way_of
 from migrate.spec.spec import Spec, parse_spec
-from migrate.spec.user_function import name_warnings
 from migrate.systems import known_format
 
 
@@ -91,143 +81,89 @@ def run(
         ChangelogFailedError: a changelog cannot be written, or read back.
         InterruptedMigrationError: the time budget is used up.
     """
-    return run_with(
-        executor_opener(spec, master, jobs),
+    context = Context(
         spec,
-        on_event=on_event,
+        on_event,
         acceptance=Acceptance(unverified, accept_rejects),
-        changelog_ends=changelog_ends,
+        changelog_ends=changelog_ends or {},
         fence=fence,
         jobs=jobs,
     )
+    return run_with(executor_opener(spec, master, jobs), context)
 
 
 @system_errors_explained()
-@alone_in_its_folder
-def run_with(
-    open_executor: ExecutorOpener,
-    spec: Spec,
-    *,
-    on_event: Listener = ignore,
-    stop: Stop | None = None,
-    acceptance: Acceptance = NOTHING_ACCEPTED,
-    changelog_ends: ChangelogEnds | None = None,
-    fence: bool = False,
-    jobs: int = 1,
-    is_cut_over_next: bool = False,
-) -> RunReport:
+def run_with(open_executor: ExecutorOpener, context: Context, *, is_cut_over_next: bool = False) -> RunReport:
     """`run` with the given executor. Workers start only once the plan is stored.
 
-    `jobs`: how many processes of this machine the executor has; a new plan's chunks are shared among them.
     `is_cut_over_next`: the caller cuts over next, so that the report asks nobody to do it.
-    Raises InterruptedMigrationError once `stop` is requested.
     """
-    context = make_context(
-        spec, logged(spec.name, on_event), stop, acceptance, changelog_ends=changelog_ends, fence=fence, jobs=jobs
-    )
-    Preflight(context, "run").check_before_lock()
-    with one_run_at_a_time(context.home):
-        finish_abandoned(context.home)
-        standing = Standing(context.home, read_repaired(context.home, context.warn))
-        done = already_migrated(context, standing)
-        report = carry_out(context, open_executor, standing) if done is None else done
+    with command(context, before_lock=Preflight(context.loaded(), "run").check_before_lock):
+        done = already_migrated(context)
+        report = carry_out(context, open_executor) if done is None else done
     if is_cut_over_next and done is None and not not_accepted(report.concerns):
         report = report.model_copy(update={"next_step": "the cut-over, which follows now"})
     log_end(report)
     return report
 
 
-def carry_out(
-    context: Context, open_executor: ExecutorOpener, standing: Standing, revision: Revision | None = None
-) -> RunReport:
+def carry_out(context: Context, open_executor: ExecutorOpener, revision: Revision | None = None) -> RunReport:
     """Take every step that is left, under the migration's lock; a `revision` is registered before any chunk."""
     clock = _Clock()
     with clock.phase("plan"):
-        preflight = run_preflight(context, "run", standing if revision is None else standing.as_revised(revision))
-        claim(context.home, context.spec.source_path)
-        ledger = Ledger(context.home, preflight.migration_id, context.run_id)
-        if Standing(context.home, ledger.rows).revision_id != standing.revision_id:
-            raise RefusedError(
-                "a run on another host has replaced the function of this migration meanwhile",
-                hint="stateferry status SPEC",
-            )
-        context.notify("ledger.opened")
-    with _fencing_explained(ledger):
-        with clock.phase("plan"):
-            for sentence in name_warnings(context.ref):
-                context.warn(sentence)
-            plan = prepare(context, preflight, ledger)
-            found = reconcile(context, plan, ledger)
-            if revision is not None:
-                revise(context, ledger, revision, found)
-                found = reconcile(context, plan, ledger)
-        return _work(context, open_executor, plan, ledger, found, clock=clock)
-
-
-def _work(
-    context: Context, open_executor: ExecutorOpener, plan: Plan, ledger: Ledger, found: list[Receipt], *, clock: _Clock
-) -> RunReport:
-    before = under_reject_policy(found, context.spec.run.on_reject)
-    context.notify("run.begun", plan=plan, done=before)
+        prepare(context, revision)
+        reconcile(context)
+        if revision is not None:
+            revise(context, revision)
+            reconcile(context)
+    before = context.receipts
+    context.notify("run.begun", plan=context.plan, done=before)
     context.stop.check()
     with ExitStack() as resources:
         with clock.phase("start"):
             executor = resources.enter_context(open_executor(context.spec))
-        made = _make(context, executor, plan, ledger, before, clock=clock)
+        made = _make(context, executor, clock)
     context.stop.check()
-    standing = Standing(context.home, ledger.rows)
-    concerns = concerns_of(context.spec, standing, totals_of(made.receipts, standing.every_tail), context.acceptance)
+    concerns = concerns_of(context.spec, context.standing, context.acceptance)
     with clock.phase("publish"):
-        published = publish(context, plan, ledger, made.folders, concerns)
-    return run_report(
-        context, plan, made, standing, done_before=before, published=published, concerns=concerns, seconds=clock.seconds
-    )
+        published = publish(context, concerns)
+    return run_report(context, made, done_before=before, published=published, concerns=concerns, seconds=clock.seconds)
 
 
-def _make(
-    context: Context, executor: Executor, plan: Plan, ledger: Ledger, receipts: list[Receipt], *, clock: _Clock
-) -> Outcome:
+def _make(context: Context, executor: Executor, clock: _Clock) -> Outcome:
     """The verified new stores. Files that the disk has damaged, before or during this run, are made again."""
     with clock.phase("times"):
-        take_times(context, executor, ledger)
-    repairs = Repairs(context, plan)
+        take_times(context, executor)
+    repairs = Repairs(context)
     while True:
         try:
             with clock.phase("rewrite"):
-                receipts = rewrite(context, executor, plan, ledger, before=receipts)
-                dead_letters = _write_dead_letters(context, ledger, receipts)
+                rewrite(context, executor)
+                dead_letters = write_dead_letters(context.home, context.standing.every_receipt)
                 context.notify("dead-letters.written", folder=dead_letters)
             with clock.phase("assemble"):
-                folders = assemble(context, plan, ledger, receipts)
+                assemble(context)
             with clock.phase("verify"):
-                standing = Standing(context.home, ledger.rows, plan)
-                assert standing.plan is not None
-                stores = AssembledStores(standing.plan, folders, receipts, standing.overlays)
-                verification = verify(context, executor, ledger, stores)
+                verification = verify(context, executor)
             if way_of(context.spec, context.conversion) != "none":
                 with clock.phase("changelog"):
-                    _migrate_changelogs(context, executor, ledger, stores)
-                    dead_letters = _write_dead_letters(context, ledger, receipts)
+                    _migrate_changelogs(context, executor)
+                    dead_letters = write_dead_letters(context.home, context.standing.every_receipt)
         except MigrationError as error:
-            receipts = repairs.discard_damaged(error, ledger.rows, receipts)
+            repairs.discard_damaged(error)
         else:
-            return Outcome(receipts, folders, verification, dead_letters)
+            return Outcome(context.standing, context.standing.assembled, verification, dead_letters)
 
 
-def _write_dead_letters(context: Context, ledger: Ledger, receipts: list[Receipt]) -> Path | None:
-    tails = Standing(context.home, ledger.rows).every_tail
-    return write_dead_letters(context.home, [*receipts, *tails])
-
-
-def _migrate_changelogs(context: Context, executor: Executor, ledger: Ledger, stores: AssembledStores) -> None:
+def _migrate_changelogs(context: Context, executor: Executor) -> None:
     """Write the changelogs, and read them back, unless nothing is verified."""
     with half_done():
-        topics = write_changelogs(context, executor, ledger, stores)
+        write_changelogs(context, executor)
         if context.spec.run.verify != "off":
-            verify_changelogs(context, executor, ledger, stores, topics)
-        announce(context, ledger)
-        adopt_changelogs(context, executor, ledger, stores, topics)
-        rebuild_missing(context, executor, ledger, topics, partial(check_left_out, context))
+            verify_changelogs(context, executor)
+        announce(context)
+        adopt_changelogs(context, executor)
+        rebuild_missing(context, executor, check=partial(check_left_out, context))
 
 
 def migrate_store(
@@ -277,7 +213,7 @@ def migrate_store(
         },
         base_dir=Path.cwd(),
     )
-    report = run_with(in_process, spec, on_event=on_event)
+    report = run_with(in_process, Context(spec, on_event))
     remove_all(spec.home)
     remove_if_empty(work_dir)
     return report
@@ -288,18 +224,6 @@ def _allowed_by_code(source: str, target: str, *, may_drop: bool) -> list[str]:
     losses = Conversion(known_format(source), known_format(target)).losses
     lost = [loss for loss in losses if loss == "loss:timestamp"]
     return [CHANGELOG, KEY_CHANGE, UNCLEAN_SOURCE, *lost, *([DROP] if may_drop else [])]
-
-
-@contextmanager
-def _fencing_explained(ledger: Ledger) -> Iterator[None]:
-    """Raises FencedError in place of any error that comes after another run has taken over."""
-    try:
-        yield
-    except InterruptedMigrationError:
-        raise
-    except Exception:
-        ledger.check_not_fenced()
-        raise
 
 
 class _Clock:

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import wraps
 from pathlib import Path
-from typing import ParamSpec, TypeVar
 
-from migrate.errors import FencedError, RefusedError
-from migrate.spec.spec import Spec
+from migrate.errors import RefusedError
 from migrate.stores.files import make_directories
-
-Options = ParamSpec("Options")
-Report = TypeVar("Report")
 
 _LOCKS = Path("/proc/locks")
 
@@ -102,27 +96,3 @@ def another_run(home: Path) -> RefusedError:
         f"another run of this migration is at work in {home}" + (f", with pid {pid}" if pid else ""),
         hint="let it finish (stateferry status SPEC --watch follows it), or stop it, and run again",
     )
-
-
-def alone_in_its_folder(verb: Callable[Options, Report]) -> Callable[Options, Report]:
-    """Raises FencedError where a file of the migration's folder vanishes: a run of another host is at work there too.
-
-    No lock reaches from host to host, and until a run has opened the ledger nothing fences it off.
-    """
-
-    @wraps(verb)
-    def checked(*args: Options.args, **options: Options.kwargs) -> Report:
-        try:
-            return verb(*args, **options)
-        except (FileNotFoundError, NotADirectoryError) as error:
-            home = next(each.home for each in (*args, *options.values()) if isinstance(each, Spec))
-            names = (error.filename, error.filename2)
-            gone = [name for name in names if name is not None and Path(os.fsdecode(name)).is_relative_to(home)]
-            if not gone:
-                raise
-            raise FencedError(
-                f"{gone[0]} vanished: another run of this migration is at work in {home}, on another host",
-                hint="let that run finish (stateferry status SPEC), or stop it; then run the command again",
-            ) from error
-
-    return checked

@@ -81,6 +81,7 @@ def run_and_show(
     """
     check_spark(on_spark=on_spark)
     from migrate.batch.chunk.executor import here, spark
+    from migrate.batch.context import Context
     from migrate.batch.ledger.gates import Acceptance
     from migrate.batch.replay import replay_with
     from migrate.batch.run import run_with
@@ -101,15 +102,17 @@ def run_and_show(
         opener = spark(master) if on_spark else here(jobs)
         listener = each_of(measured, shown)
         with user_output_to_stderr():
-            work = replay_with if replays else partial(run_with, fence=fence, jobs=jobs, is_cut_over_next=and_cutover)
-            report = work(
-                opener,
+            context = Context(
                 spec,
-                on_event=listener,
-                stop=stop,
+                listener,
                 acceptance=Acceptance(unverified, accept_rejects),
+                stop=stop,
                 changelog_ends=changelog_ends,
+                fence=fence,
+                jobs=jobs,
             )
+            work = replay_with if replays else partial(run_with, is_cut_over_next=and_cutover)
+            report = work(opener, context)
     if not (and_cutover and output.as_json):
         output.show(report, show_run)
 

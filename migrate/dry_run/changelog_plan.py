@@ -45,7 +45,7 @@ _REGISTER = (
 def changelog_plan(at: AtBroker, found: Inventory, slots: int) -> ChangelogPlan:
     """The plan, by what the checks have found at the broker."""
     way = at.way
-    is_done = way == "none" or at.written.is_verified
+    is_done = way == "none" or at.standing.changelogs.is_verified
     records, record_bytes = (0, 0) if is_done else (found.records, found.record_bytes)
     tail = total_of(at.tails.values()) if at.tails else None
     return ChangelogPlan(

@@ -10,10 +10,9 @@ from contextlib import ExitStack
 from functools import cached_property, partial
 
 from migrate.batch.changelog.take_key_times import SampledTimes
-from migrate.batch.context import Context, make_context
+from migrate.batch.context import Context
 from migrate.batch.home import is_usable
-from migrate.batch.ledger.receipts_in_force import pending_chunks, under_reject_policy
-from migrate.batch.ledger.standing import Standing, read_standing
+from migrate.batch.ledger.receipts_in_force import pending_chunks
 from migrate.batch.plan.make_plan import plan_databases, spec_warnings
 from migrate.batch.preflight.check import Check, CheckReport, T, failed, observe, with_retries
 from migrate.batch.preflight.checklist import Preflight
@@ -85,7 +84,7 @@ def plan(
     """
     if (sample is not None and sample < 1) or (slots is not None and slots < 1):
         raise SpecError("the sample size and the number of slots must be at least 1", hint="raise it, or leave it out")
-    context = make_context(spec, on_event, changelog_ends=changelog_ends)
+    context = Context(spec, on_event, changelog_ends=changelog_ends or {}).loaded()
     slots = slots or os.cpu_count() or 1
     options = Options(sample or SAMPLE, seed, is_full=full, is_sample=sample is not None, slots=slots)
     return _DryRun(context, options).report()
@@ -101,10 +100,6 @@ class _DryRun:
         self._options = options
         self._preflight = Preflight(context, "plan")
         self._checks: list[CheckReport] = []
-
-    @cached_property
-    def _standing(self) -> Standing:
-        return read_standing(self._context.home)
 
     def report(self) -> DryRunReport:
         finished = self._already_migrated()
@@ -246,7 +241,7 @@ class _DryRun:
         if not is_usable(self._context.home):
             return None
         try:
-            done = already_migrated(self._context, self._standing)
+            done = already_migrated(self._context)
         except MigrationError as error:
             self._checks.append(failed("migration.whole", "no step of this migration is half done", error))
             return None
@@ -288,7 +283,7 @@ class _DryRun:
         stored = self._preflight.stored
         if stored is None:
             return chunks, 0
-        receipts = under_reject_policy(self._standing.receipts, self._spec.run.on_reject)
+        receipts = self._context.receipts
         is_cut = stored.chunk_size == self._spec.run.chunk_size
         plan = stored if is_cut else stored.model_copy(update={"chunks": tuple(chunks)})  # a run would cut it again
         return pending_chunks(plan, receipts), len(receipts)
@@ -333,7 +328,7 @@ class _DryRun:
 
     def _state(self) -> str:
         try:
-            return self._standing.state
+            return self._context.standing.state
         except MigrationError:
             return "damaged"
 
@@ -348,7 +343,7 @@ class _DryRun:
 
     def _next_step(self) -> str:
         if self._state() not in ("not started", "snapshot taken", "rewriting", "damaged"):
-            return status_of(self._spec, self._standing).next_step
+            return status_of(self._spec, self._context.standing).next_step
         is_snapshot = self._spec.run.source == "snapshot"
         before = "" if is_snapshot else "stop the application, "
         if is_snapshot and not has_snapshot(self._spec):

@@ -14,8 +14,8 @@ import migrate
 from migrate import load_spec
 from migrate.batch.ledger.dead_letters import write_dead_letters
 from migrate.batch.ledger.table import SharedCommits
-from migrate.batch.run import run_with
 from migrate.batch.source.snapshot import take_snapshot
+from migrate.batch.steps.prepare import prepare
 from migrate.batch.steps.publish import rename_into_place
 from migrate.batch.switch.store_locations import sync_names
 from migrate.engine.rejects import KeepRejects
@@ -69,7 +69,7 @@ def _left_out(by: Callable[..., object], name: str) -> str:
         (rename_into_place, "fsync_directory", "published row"),
         (write_durably, "fsync_directory", "the name of"),
         (write_durably, "os.fsync", "stateferry-folder.json"),
-        (run_with, "claim", "stateferry-folder.json does not exist"),
+        (prepare, "claim", "stateferry-folder.json does not exist"),
     ],
 )
 def test_a_sync_that_is_left_out_is_missed(by: Callable[..., object], name: str, first: str, tmp_path: Path) -> None:

@@ -81,8 +81,8 @@ DAMAGE: tuple[Mutant, ...] = (
         name="waiting-chunks-left-out",
         claim="I1",
         definition="SharedCommits.commit",
-        old="        self._ledger.commit(*self._waiting)\n",
-        new="        self._ledger.commit(*self._waiting[:1])\n",
+        old="        self._commit(*self._waiting)\n",
+        new="        self._commit(*self._waiting[:1])\n",
         tests=("test_they_are_committed_at_once_on_a_stop", "test_what_waits_is_committed_on_request"),
     ),
     Mutant(

@@ -65,7 +65,7 @@ FUNCTIONS: tuple[Mutant, ...] = (
         name="drops-no-concern",
         claim="I14",
         definition="concerns_of",
-        old=", _dropped(spec, totals))",
+        old=", _dropped(spec, standing.totals))",
         new=")",
         tests=("test_what_is_allowed_no_more_does_not_go_live",),
     ),

@@ -112,9 +112,9 @@ SOURCE: tuple[Mutant, ...] = (
     Mutant(
         name="vanished-folder-taken-for-a-bug",
         claim="I5",
-        definition="alone_in_its_folder",
-        old="            if not gone:\n",
-        new="            if gone:\n",
+        definition="_alone",
+        old="        if not gone:\n",
+        new="        if gone:\n",
         tests=("test_the_one_that_loses_is_refused_wherever_the_other_overtakes_it[run-]",),
     ),
     Mutant(

@@ -149,8 +149,8 @@ VERIFICATION: tuple[Mutant, ...] = (
         name="verified-by-the-planned-families",
         claim="I3",
         definition="compare",
-        old="    databases = expected_databases(context, plan)\n",
-        new="    databases = plan.databases\n",
+        old="    databases = expected_databases(context)\n",
+        new="    databases = context.plan.databases\n",
         tests=("test_an_owners_family_that_the_plan_lacks_is_missed[full]",),
     ),
     Mutant(

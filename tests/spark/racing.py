@@ -18,6 +18,7 @@ from unittest.mock import patch
 import click
 
 from migrate.batch.chunk.executor import in_process, spark
+from migrate.batch.context import Context
 from migrate.batch.ledger import table as shared_commits
 from migrate.batch.run import run_with
 from migrate.cli.command import exit_code_of
@@ -62,9 +63,9 @@ def main(spec_path: str, marks: Path, name: str, at: str, times: int, *, on_spar
     shared_commits.PACE = shared_commits.Pace(0.0, 0.0)  # a commit for each chunk: more places to wait at
 
     def work() -> None:
-        run_with(opener, load_spec(spec_path), on_event=_waiting_at(at, times, marks / name))
+        run_with(opener, Context(load_spec(spec_path), _waiting_at(at, times, marks / name)))
 
-    with patch(f"{run_with.__module__}.one_run_at_a_time", _no_lock):
+    with patch(f"{Context.__module__}.one_run_at_a_time", _no_lock):
         sys.exit(exit_code_of(work, Output(debug=True)))
 
 

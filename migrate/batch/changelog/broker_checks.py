@@ -25,7 +25,7 @@ from migrate.batch.changelog.host_claims import fleet_of
 from migrate.batch.changelog.store_changelogs import changelogs, positions, reached
 from migrate.batch.changelog.take_key_times import checked_end, lost_beginning
 from migrate.batch.changelog.topics import check_same, existing, former_topics
-from migrate.batch.ledger.changelog_standing import ChangelogStanding
+from migrate.batch.ledger.standing import Standing
 from migrate.batch.source.changelog_ends import restored_from
 from migrate.batch.source.source import Source
 from migrate.errors import RefusedError
@@ -52,8 +52,8 @@ class AtBroker:
     spec: Spec
     conversion: Conversion
     source: Source
-    written: ChangelogStanding
-    """What earlier runs wrote."""
+    standing: Standing
+    """What earlier runs did."""
     tails: dict[str, Behind] = field(default_factory=dict, init=False)
     """By store partition, what its changelog has more than the store; empty before `position` has asked."""
     _open: ExitStack = field(default_factory=ExitStack, init=False)
@@ -106,7 +106,7 @@ class AtBroker:
     @property
     def _ours(self) -> Mapping[str, int]:
         """By store partition, the first offset of converted records, where the old topic has them."""
-        topics = self.written.topics
+        topics = self.standing.changelogs.topics
         return {} if topics is None or topics.way != "append" else topics.starts
 
     @property
@@ -144,10 +144,10 @@ class AtBroker:
                     hint="the topic is not this application's, or was made again: check [changelog] application_id and "
                     "`bootstrap`",
                 )
-            if self.written.topics is not None:
+            if self.standing.changelogs.topics is not None:
                 otherwise = f"{topic.name} is not the topic that it was when this migration began"
                 hint = "stateferry abandon SPEC, then stateferry run SPEC starts over with the store as it is now"
-                check_same(self.written.topics, topic, otherwise, hint)
+                check_same(self.standing.changelogs.topics, topic, otherwise, hint)
         return ", ".join(
             f"{name} ({plural(topic.partitions, 'partition')}, {self._tasks(name)} of this host)"
             for name, topic in self.old_topics.items()
@@ -158,7 +158,7 @@ class AtBroker:
 
     def position(self) -> str | Doubt:
         """That every store has what its changelog has; or how many records it is behind, which is no failure."""
-        stated = reached(self.spec, self.written.rows, self.source)
+        stated = reached(self.spec, self.standing, self.source)
         found = Positions()
         for each in self.changelogs:
             ends, at = self.ends(each), stated[each.store_partition]
@@ -217,7 +217,7 @@ class AtBroker:
 
     @cached_property
     def _wanted(self) -> Topics:
-        owner = next((each.owner for each in self.written.opened), "")
+        owner = next((each.owner for each in self.standing.changelogs.opened), "")
         return Topics(way=self.way, application=application_of(self.spec), changelogs=self.changelogs, owner=owner)
 
     def target(self) -> str:
@@ -226,7 +226,7 @@ class AtBroker:
             return "no topic is made"
         fleet = fleet_of(self.spec, self._wanted)
         shared = fleet.shared(seen_claims(self.cluster, fleet.group))
-        for _ in former_topics(self.cluster, self.written, self._wanted, self.old_topics, shared):
+        for _ in former_topics(self.cluster, self.standing.changelogs, self._wanted, self.old_topics, shared):
             pass  # a foreign one is refused
         return ", ".join(self._wanted.names)
 
@@ -246,7 +246,7 @@ class AtBroker:
         word = None if self.spec.changelog is None else self.spec.changelog.missing
         if word is not None:
             return f'{found} ([changelog] missing = "{word}")'
-        ways = ways_out(self.way, has_begun=bool(self.written.opened))
+        ways = ways_out(self.way, has_begun=bool(self.standing.changelogs.opened))
         return Doubt(in_words(missing), f"before the cut-over: {ways}")
 
     def repartition(self) -> str:

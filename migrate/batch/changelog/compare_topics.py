@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from migrate.batch.changelog.broker_access import cluster_of, has_records, settled
 from migrate.batch.changelog.host_claims import Fleet, fleet_of, place_of
-from migrate.batch.changelog.store_changelogs import last_tails, reached
+from migrate.batch.changelog.store_changelogs import reached
 from migrate.batch.changelog.write_topics import Work
 from migrate.batch.chunk.executor import Executor, collected
 from migrate.batch.context import Context
-from migrate.batch.ledger.changelog_standing import ChangelogStanding
-from migrate.batch.ledger.standing import Standing
-from migrate.batch.ledger.table import Ledger
-from migrate.batch.plan.new_stores import AssembledStores
+from migrate.batch.ledger.changelog_standing import contents_of
 from migrate.errors import RefusedError, VerificationError
 from migrate.kafka.claims import Claim
 from migrate.kafka.cluster import Cluster
@@ -33,70 +30,60 @@ _WRITE_AGAIN = {
 }
 
 
-def verify_changelogs(
-    context: Context,
-    executor: Executor,
-    ledger: Ledger,
-    stores: AssembledStores,
-    topics: Topics,
-    *,
-    again: bool = False,
-) -> None:
+def verify_changelogs(context: Context, executor: Executor, *, again: bool = False) -> None:
     """Read back every changelog that is written or adopted, but those that an earlier run found right and that end
     where they did then.
 
     `again`: those, too. Raises VerificationError, ChangelogFailedError where a topic cannot be read to its end.
     """
-    standing = ChangelogStanding(ledger.rows)
+    topics, standing = context.topics, context.standing.changelogs
     before, written = {} if again else standing.reread, {each.store_partition for each in standing.produced}
     tasks = []
     with cluster_of(context.spec) as cluster:
-        work = Work(context, cluster.connection, topics, stores)
+        work = Work(context, cluster.connection)
         for each in topics.changelogs:
             if (partition := each.store_partition) in written:
                 ends, known = settled(cluster, each), before.get(partition)
                 if known is None or not known.ok or known.end != ends.end:
                     tasks.append(work.reread(cluster, each, topics.starts[partition], ends))
     found = collected(executor, tasks, Reread, name=context.spec.name, stop=context.stop)
-    record_comparisons(context, ledger, found, "changelog.verified")
+    record_comparisons(context, found, "changelog.verified")
     check_equal(found, topics)
 
 
-def record_comparisons(context: Context, ledger: Ledger, found: Sequence[Reread], event: str) -> None:
+def record_comparisons(context: Context, found: Sequence[Reread], event: str) -> None:
     """Commit these together."""
     if found:
-        ledger.commit(*(row_of(ledger, Step.REREAD, each) for each in found))
+        context.commit(*(row_of(context, Step.REREAD, each) for each in found))
         context.notify(event, found=found)
 
 
-def row_of(ledger: Ledger, step: Step, found: Produced | Reread) -> Row:
+def row_of(context: Context, step: Step, found: Produced | Reread) -> Row:
     """The row about a changelog."""
-    return ledger.row(step, store_partition=found.store_partition, detail=found.model_dump(mode="json"))
+    return context.row(step, store_partition=found.store_partition, detail=found)
 
 
-def verify_again(
-    context: Context, executor: Executor, open_ledger: Callable[[], Ledger], stores: AssembledStores, standing: Standing
-) -> str:
+def verify_again(context: Context, executor: Executor) -> str:
     """Compare every changelog once more; returns why not, where that says nothing. Raises as `verify_changelogs`."""
-    written = ChangelogStanding(standing.rows)
+    standing, written = context.standing, context.standing.changelogs
     if written.topics is None:
         return ""
-    if written.pending(stores.contents(written.topics.parts)):
+    if written.pending(contents_of(standing.receipts, written.topics.parts)):
         return "not all of it is written: stateferry run SPEC goes on"
-    if standing.is_in_use and (topic := _written_to(context, written)) is not None:
+    if standing.is_in_use and (topic := _written_to(context)) is not None:
         return f"an application has written to {topic} since it was filled, so it no longer holds the store as it was"
-    verify_changelogs(context, executor, open_ledger(), stores, written.topics, again=True)
+    verify_changelogs(context, executor, again=True)
     return ""
 
 
-def _written_to(context: Context, written: ChangelogStanding) -> str | None:
+def _written_to(context: Context) -> str | None:
     """The topic, and partition, that somebody has written to since it was filled; None: no record is new."""
-    assert written.topics is not None
+    topics, last_offsets = context.topics, context.standing.changelogs.last_offsets
     with cluster_of(context.spec) as cluster:
-        for each in written.topics.changelogs:
+        for each in topics.changelogs:
             place = (each.new_topic, each.number)
-            last = written.last_offsets[each.store_partition]
-            start = written.topics.starts[each.store_partition] if last is None else last + 1
+            last = last_offsets[each.store_partition]
+            start = topics.starts[each.store_partition] if last is None else last + 1
             ends = cluster.ends_of(*place)
             if ends.stable < ends.end or has_records(cluster.connection, *place, start, ends.stable):
                 return f"{each.new_topic}, partition {each.number},"
@@ -127,15 +114,14 @@ _REMOVE = (
 )
 
 
-def adopt_changelogs(
-    context: Context, executor: Executor, ledger: Ledger, stores: AssembledStores, topics: Topics
-) -> None:
+def adopt_changelogs(context: Context, executor: Executor) -> None:
     """Adopt what other hosts have written of the changelogs of this host's copies.
 
     Raises RefusedError for a copy that cannot go on from there, or not yet; all others are adopted.
     """
-    contents, written = stores.contents(topics.parts), ChangelogStanding(ledger.rows)
-    tails = {partition: tail.number for partition, tail in last_tails(ledger.rows).items()}
+    topics, written = context.topics, context.standing.changelogs
+    contents = contents_of(context.standing.receipts, topics.parts)
+    tails = {partition: found[-1].number for partition, found in context.standing.tails.items()}
     pending = {part.store_partition for part in written.pending(contents)}
     pending |= {partition for partition, last in tails.items() if last > written.last_tail(partition)}
     copies = [each for each in topics.changelogs if each.store_partition in pending - {*topics.claimed}]
@@ -145,17 +131,17 @@ def adopt_changelogs(
     claims = fleet.read()
     held = {each.store_partition: claims.get(place_of(each)) for each in copies}
     whole = {name: claim for name, claim in held.items() if claim is not None and claim.is_whole}
-    found = _compared(context, executor, Work(context, fleet.connection, topics, stores), whole)
+    found = _compared(context, executor, Work(context, fleet.connection), whole)
     if found:
         fleet.adopt(found)
-        ledger.commit(
+        context.commit(
             *(
                 row
                 for name, each in found.items()
-                for row in _rows(ledger, contents, tails.get(name, 0), whole[name], each)
+                for row in _rows(context, contents, tails.get(name, 0), whole[name], each)
             )
         )
-    at = reached(context.spec, ledger.rows)
+    at = reached(context.spec, context.standing)
     left = [(each, each.store_partition) for each in copies if each.store_partition not in found]
     reasons = [_reason(fleet, each, held[partition], at[partition] or 0) for each, partition in left]
     if reasons:
@@ -177,7 +163,7 @@ def _compared(context: Context, executor: Executor, work: Work, whole: Mapping[s
     return {each.store_partition: each for each in found if each.ok}
 
 
-def _rows(ledger: Ledger, contents: Mapping[Part, str], tail: int, claim: Claim, found: Reread) -> Iterator[Row]:
+def _rows(context: Context, contents: Mapping[Part, str], tail: int, claim: Claim, found: Reread) -> Iterator[Row]:
     """Receipts of the parts and tails, with the last offset of the host that has written them, and the comparison."""
     partition = found.store_partition
     parts = [(part, 0, content) for part, content in contents.items() if part.store_partition == partition]
@@ -196,8 +182,8 @@ def _rows(ledger: Ledger, contents: Mapping[Part, str], tail: int, claim: Claim,
             seconds=0.0,
             host=claim.host,
         )
-        yield row_of(ledger, Step.PRODUCED, receipt)
-    yield row_of(ledger, Step.REREAD, found)
+        yield row_of(context, Step.PRODUCED, receipt)
+    yield row_of(context, Step.REREAD, found)
 
 
 def _reason(fleet: Fleet, changelog: Changelog, claim: Claim | None, at: int) -> tuple[str, str]:

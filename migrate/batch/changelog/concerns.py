@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from formats import Conversion
-from migrate.batch.ledger.changelog_standing import ChangelogStanding, changelog_reports, contents_of
+from migrate.batch.ledger.changelog_standing import changelog_reports, contents_of
 from migrate.batch.ledger.gates import NOTHING_ACCEPTED, Acceptance, concerns_of
 from migrate.batch.ledger.standing import Standing
 from migrate.model.display import plural
@@ -17,7 +17,7 @@ _READ_BACK = "stateferry verify SPEC reads them back, and so does stateferry run
 
 def every_concern(spec: Spec, standing: Standing) -> tuple[Concern, ...]:
     """Those about the new stores; and about their changelogs, where these are all that is left to do."""
-    found = (*concerns_of(spec, standing, standing.totals), *retention_concerns(standing))
+    found = (*concerns_of(spec, standing), *retention_concerns(standing))
     return (*found, *changelog_concerns(spec, standing)) if standing.state in ("assembled", "verified") else found
 
 
@@ -30,7 +30,7 @@ def retention_concerns(standing: Standing) -> tuple[Concern, ...]:
             "retention.ms, and a restore lacks what it removes",
             fix="raise retention.ms of that topic, or take delete out of its cleanup.policy (kafka-configs.sh --alter)",
         )
-        for each in changelog_reports(standing.rows)
+        for each in changelog_reports(standing.changelogs)
         if each.outdated
     )
 
@@ -39,7 +39,8 @@ def note_of(spec: Spec, conversion: Conversion, standing: Standing) -> str:
     """What the operator must know about the changelog; of one that is not whole, or may not be, that it is not."""
     for concern in changelog_concerns(spec, standing):
         return concern.sentence
-    note, outdated = changelog_note(spec, conversion), sum(each.outdated for each in changelog_reports(standing.rows))
+    note = changelog_note(spec, conversion)
+    outdated = sum(each.outdated for each in changelog_reports(standing.changelogs))
     if not outdated:
         return note
     are, them = ("is", "it") if outdated == 1 else ("are", "them")
@@ -53,8 +54,8 @@ def changelog_concerns(
     """What is not written, is wrong, or was not read back; none where nothing is to be written."""
     if stated_way(spec) == "none":
         return ()
-    written = ChangelogStanding(standing.rows)
-    if (unwritten := _unwritten(standing, written)) is not None:
+    written = standing.changelogs
+    if (unwritten := _unwritten(standing)) is not None:
         return (unwritten,)
     if wrong := [partition for partition, found in written.reread.items() if not found.ok]:
         sentence = f"the changelog of {wrong[0]} was read back, and does not hold the new store"
@@ -72,8 +73,8 @@ def changelog_concerns(
     )
 
 
-def _unwritten(standing: Standing, written: ChangelogStanding) -> Concern | None:
-    fix = "stateferry run SPEC writes the rest"
+def _unwritten(standing: Standing) -> Concern | None:
+    fix, written = "stateferry run SPEC writes the rest", standing.changelogs
     if written.topics is None:
         return Concern(kind="changelog", sentence="the changelogs of the new stores are not written", fix=fix)
     parts = contents_of(standing.receipts, written.topics.parts)

@@ -23,9 +23,6 @@ from migrate.batch.chunk.tail import TailEntries
 from migrate.batch.chunk.write_changelog import ProduceTask
 from migrate.batch.context import Context
 from migrate.batch.home import CHANGELOG
-from migrate.batch.ledger.changelog_standing import ChangelogStanding
-from migrate.batch.ledger.standing import Standing
-from migrate.batch.ledger.table import Ledger
 from migrate.batch.source.source import source_system
 from migrate.errors import RefusedError
 from migrate.kafka.claims import Claims
@@ -39,9 +36,7 @@ from migrate.model.reports import Held
 _START_OVER = "stateferry abandon SPEC, then stateferry run SPEC"
 
 
-def rebuild_missing(
-    context: Context, executor: Executor, ledger: Ledger, topics: Topics, check: Callable[[Totals], None]
-) -> None:
+def rebuild_missing(context: Context, executor: Executor, *, check: Callable[[Totals], None]) -> None:
     """Make what no host has written, where the spec asks for it; a rerun does what is left.
 
     `check`: raises where more records were left out than the spec allows. Nothing is made before the application has
@@ -52,9 +47,9 @@ def rebuild_missing(
     if context.spec.changelog.missing != "rebuild":
         return
     with cluster_of(context.spec) as cluster:
-        if context.spec.run.source == "snapshot" and _is_at_work(context, cluster, topics):
+        if context.spec.run.source == "snapshot" and _is_at_work(context, cluster):
             return
-        rebuilding = _Rebuilding.begun(context, executor, ledger, cluster, topics)
+        rebuilding = _Rebuilding.begun(context, executor, cluster)
         if rebuilding is not None:
             rebuilding.make(check)
             rebuilding.write()
@@ -67,24 +62,19 @@ class _Rebuilding:
 
     context: Context
     executor: Executor
-    ledger: Ledger
-    plan: Plan
     cluster: Cluster
     fleet: Fleet
     ends: Mapping[str, Ends]
     """Of the old changelogs, by store partition."""
 
     @classmethod
-    def begun(
-        cls, context: Context, executor: Executor, ledger: Ledger, cluster: Cluster, topics: Topics
-    ) -> _Rebuilding | None:
+    def begun(cls, context: Context, executor: Executor, cluster: Cluster) -> _Rebuilding | None:
         """None: there is nothing to make. Raises RefusedError while a transaction of the application is open."""
+        topics = context.topics
         fleet = fleet_of(context.spec, topics)
         claims = fleet.read()
-        plan = Standing(context.home, ledger.rows).plan
-        assert plan is not None
         missing = held_partitions(cluster, topics, claims, missing_only=True)
-        free = [each for each in _changelogs(context, plan, topics, missing) if _is_free(cluster, fleet, claims, each)]
+        free = [each for each in _changelogs(context, missing) if _is_free(cluster, fleet, claims, each)]
         ends = {each.store_partition: cluster.ends_of(each.topic, each.number) for each in free}
         for each in free:
             if ends[each.store_partition].stable < ends[each.store_partition].end:
@@ -96,7 +86,7 @@ class _Rebuilding:
             return None
         mine = with_rebuilt(topics, tuple(each for each in free if each.store_partition in claimed))
         context.notify("rebuild.claimed", topics=mine)
-        return cls(context, executor, ledger, plan, cluster, fleet_of(context.spec, mine), ends)
+        return cls(context, executor, cluster, fleet_of(context.spec, mine), ends)
 
     @property
     def _topics(self) -> Topics:
@@ -105,7 +95,7 @@ class _Rebuilding:
     @property
     def _known(self) -> dict[str, Rebuilt]:
         """What is recorded of these."""
-        known, mine = ChangelogStanding(self.ledger.rows).rebuilt, self._topics.changelogs
+        known, mine = self.context.standing.changelogs.rebuilt, self._topics.changelogs
         return {each.store_partition: known[each.store_partition] for each in mine if each.store_partition in known}
 
     def make(self, check: Callable[[Totals], None]) -> None:
@@ -113,16 +103,16 @@ class _Rebuilding:
         context, known = self.context, self._known
         for partition, each in known.items():
             self._check_unchanged(each.tail, self.ends[partition])
-        standing, mappings = Standing(context.home, self.ledger.rows), _mappings(self.plan)
+        mappings = _mappings(context.plan)
         tasks = [
-            tail_task(context, standing, self.cluster, each, mappings, start=ends.start, end=ends.stable)
+            tail_task(context, self.cluster, each, mappings, start=ends.start, end=ends.stable)
             for each, ends in ((each, self.ends[each.store_partition]) for each in self._topics.changelogs)
             if each.store_partition not in known
         ]
         found = collected(self.executor, tasks, Tail, name=context.spec.name, stop=context.stop)
         context.notify("rebuild.made", tails=found)
         made = [Rebuilt(changelog=self._topics.of(tail.store_partition), tail=tail) for tail in found]
-        check(Standing(context.home, (*self.ledger.rows, *map(self._row, made))).totals)
+        check(context.standing.extended(map(self._row, made)).totals)
         self._commit(made)
         context.notify("rebuild.committed", tails=found)
 
@@ -131,9 +121,9 @@ class _Rebuilding:
         context, left = self.context, [each for each in self._known.values() if each.produced is None]
         if not left:
             return
-        ids = {each.tail.store_partition: transactional_id(self.plan.migration_id, _part(each)) for each in left}
+        ids = {each.tail.store_partition: transactional_id(context.plan.migration_id, _part(each)) for each in left}
         permit = begin_writing(context.home, ids.values())
-        self.ledger.check_not_fenced()
+        context.check_not_fenced()
         tasks = [self._produce_task(each, ids[each.tail.store_partition], permit) for each in left]
         found = collected(self.executor, tasks, Produced, name=context.spec.name, stop=context.stop)
         end_writing(self.cluster, context.home)
@@ -155,11 +145,10 @@ class _Rebuilding:
 
     def _commit(self, found: Iterable[Rebuilt]) -> None:
         if rows := [self._row(each) for each in found]:
-            self.ledger.commit(*rows)
+            self.context.commit(*rows)
 
     def _row(self, each: Rebuilt) -> Row:
-        detail = each.model_dump(mode="json")
-        return self.ledger.row(Step.REBUILT, store_partition=each.tail.store_partition, detail=detail)
+        return self.context.row(Step.REBUILT, store_partition=each.tail.store_partition, detail=each)
 
     def _check_unchanged(self, tail: Tail, ends: Ends) -> None:
         changelog = self._topics.of(tail.store_partition)
@@ -204,9 +193,9 @@ class _Rebuilding:
         return str(self.context.home / CHANGELOG / each.tail.store_partition / "reread")
 
 
-def _is_at_work(context: Context, cluster: Cluster, topics: Topics) -> bool:
+def _is_at_work(context: Context, cluster: Cluster) -> bool:
     try:
-        check_group(cluster, topics.application, context.spec)
+        check_group(cluster, context.topics.application, context.spec)
     except RefusedError:
         return True
     return False
@@ -216,12 +205,12 @@ def _part(each: Rebuilt) -> Part:
     return Part(store_partition=each.tail.store_partition, database="")
 
 
-def _changelogs(context: Context, plan: Plan, topics: Topics, missing: Sequence[Held]) -> list[Changelog]:
+def _changelogs(context: Context, missing: Sequence[Held]) -> list[Changelog]:
     """The changelogs of these partitions, by the names that their store partitions would have."""
     system, found = source_system(context.spec), []
     for held in missing:
-        like = next(each for each in topics.changelogs if each.topic == held.topic)
-        known = plan.partition(like.store_partition)
+        like = next(each for each in context.topics.changelogs if each.topic == held.topic)
+        known = context.plan.partition(like.store_partition)
         for number in held.missing:
             name = f"{system.layout.sibling(known, number)}/{known.store}"
             found.append(like.model_copy(update={"store_partition": name, "number": number}))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from migrate.batch.ledger.changelog_standing import ChangelogStanding
+from migrate.batch.ledger.standing import Standing
 from migrate.batch.plan.target_layout import new_partition
 from migrate.batch.source.snapshot import recorded_snapshot
 from migrate.batch.source.source import Source, is_another_system, target_system
 from migrate.errors import RefusedError
-from migrate.model.changelogs import Changelog, Tail
-from migrate.model.ledger_row import Row, Step, read_detail
+from migrate.model.changelogs import Changelog
 from migrate.model.store_partition import Line, StorePartition
 from migrate.spec.changelog_way import application_of, new_names
 from migrate.spec.spec import Spec
@@ -37,15 +35,9 @@ def positions(spec: Spec, source: Source | None = None) -> dict[str, int | None]
     return {partition.id: stores.position(partition) for partition in stores.partitions}
 
 
-def reached(spec: Spec, rows: Iterable[Row], source: Source | None = None) -> dict[str, int | None]:
+def reached(spec: Spec, standing: Standing, source: Source | None = None) -> dict[str, int | None]:
     """By store partition, the offset up to which the new store has its old changelog: the tails follow the source."""
-    return {**positions(spec, source), **{partition: tail.end for partition, tail in last_tails(rows).items()}}
-
-
-def last_tails(rows: Iterable[Row]) -> dict[str, Tail]:
-    """By store partition, the last tail that was laid over the new store."""
-    tails = (read_detail(row, Tail, "a tail") for row in rows if row.step is Step.TAIL)
-    return {tail.store_partition: tail for tail in tails}
+    return {**positions(spec, source), **{partition: found[-1].end for partition, found in standing.tails.items()}}
 
 
 def _changelog(spec: Spec, source: Source, partition: StorePartition) -> Changelog:

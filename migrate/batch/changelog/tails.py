@@ -17,19 +17,17 @@ from migrate.batch.chunk.tail import TailEntries, TailTask
 from migrate.batch.chunk.write_changelog import ProduceTask
 from migrate.batch.context import Context
 from migrate.batch.home import CHANGELOG
-from migrate.batch.ledger.changelog_standing import ChangelogStanding
 from migrate.batch.ledger.standing import Standing
-from migrate.batch.ledger.table import Ledger
 from migrate.batch.plan.new_stores import kept_databases
 from migrate.batch.plan.target_layout import retention_and_reach
 from migrate.batch.source.snapshot import snapshot_record
 from migrate.batch.source.source import source_system, target_system
 from migrate.errors import RefusedError
 from migrate.kafka.cluster import Cluster, Ends
-from migrate.model.changelogs import Changelog, Part, Produced, Segments, Tail, Topics
+from migrate.model.changelogs import Changelog, Part, Produced, Segments, Tail
 from migrate.model.comparison import Reread
-from migrate.model.ledger_row import Row, Step
-from migrate.model.plan import FamilyMapping, Plan
+from migrate.model.ledger_row import Step
+from migrate.model.plan import FamilyMapping
 from migrate.spec.allowed import LOST_TOMBSTONES, allowing
 from migrate.spec.changelog_way import takes_times
 
@@ -38,16 +36,17 @@ _DELETE_RETENTION_MS = 86_400_000
 _RECORD_BYTES = 100
 
 
-def rules_of(context: Context, plan: Plan, standing: Standing) -> dict[str, Segments]:
+def _rules(context: Context, before: Standing) -> dict[str, Segments]:
     """The segments of each new store partition that has some, and the rules of their owner."""
     found: dict[str, Segments] = {}
-    system = target_system(context.spec)
+    system, plan = target_system(context.spec), before.plan
+    assert plan is not None
     for partition in plan.store_partitions if context.conversion.source.is_segmented else ():
         new = plan.new_partition(partition)
         store = new.databases[0].rpartition(".")[0] if new.databases else new.store
         starts = {name: system.segments.start(store, name) for name in new.databases}
-        retention, newest = retention_and_reach(context.spec, partition, context.snapshots_of(plan, partition.id))
-        if tails := standing.tails.get(partition.id):
+        retention, newest = retention_and_reach(context.spec, partition, context.snapshots_of(partition.id))
+        if tails := before.tails.get(partition.id):
             newest = tails[-1].newest_ms
         known = {name: start for name, start in starts.items() if start is not None}
         found[partition.id] = Segments(store, retention.segment_ms, retention.retention_ms, newest, known)
@@ -60,17 +59,15 @@ def ends_of(context: Context, cluster: Cluster) -> dict[str, Ends]:
     return {each.store_partition: cluster.ends_of(each.topic, each.number) for each in every}
 
 
-def tail_tasks(
-    context: Context, rows: Sequence[Row], standing: Standing, cluster: Cluster, every: Mapping[str, Ends]
-) -> Iterator[TailTask]:
-    """The tails to make, which follow those of `standing`. Raises RefusedError where a changelog lacks some of them.
+def tail_tasks(context: Context, before: Standing, cluster: Cluster, every: Mapping[str, Ends]) -> Iterator[TailTask]:
+    """The tails to make, which follow those of `before`. Raises RefusedError where a changelog lacks some of them.
 
-    `rows`: of the ledger, with those of tails that are to be replaced. `every`: the ends of the old changelogs.
+    `before`: the standing without the tails that are to be replaced. `every`: the ends of the old changelogs.
     """
-    spec, plan = context.spec, standing.plan
+    spec, plan = context.spec, before.plan
     assert spec.changelog is not None and plan is not None
-    rules, at = rules_of(context, plan, standing), reached(spec, standing.rows)
-    numbers = Counter(row.store_partition for row in rows if row.step is Step.TAIL)
+    rules, at = _rules(context, before), reached(spec, before)
+    numbers = Counter(row.store_partition for row in context.standing.rows if row.step is Step.TAIL)
     for changelog in changelogs(spec):
         partition = changelog.store_partition
         offset, ends = at[partition], every[partition]
@@ -82,9 +79,9 @@ def tail_tasks(
         start = max(offset or 0, ends.start)
         if start >= ends.stable:
             continue
-        _check_tombstones(context, standing, cluster, changelog, offset=offset, ends=ends)
+        _check_tombstones(context, before, cluster, changelog, offset=offset, ends=ends)
         mappings = kept_databases(plan, plan.partition(partition))[-1].mappings
-        task = tail_task(context, standing, cluster, changelog, mappings, start=start, end=ends.stable)
+        task = tail_task(context, cluster, changelog, mappings, start=start, end=ends.stable)
         number = numbers[partition] + 1
         folder = f"{CHANGELOG}/{partition}/tail-{number:04d}"
         place = plan.key_place(partition)
@@ -93,7 +90,6 @@ def tail_tasks(
 
 def tail_task(
     context: Context,
-    standing: Standing,
     cluster: Cluster,
     changelog: Changelog,
     mappings: tuple[FamilyMapping, ...],
@@ -116,7 +112,7 @@ def tail_task(
         segments=None,
         conversion=context.ref,
         takes_times=takes_times(spec, context.conversion),
-        revision=standing.revision_id,
+        revision=context.standing.revision_id,
         on_reject=spec.run.on_reject,
         max_rejects=spec.run.max_rejects,
         max_dropped=spec.most_dropped,
@@ -125,11 +121,11 @@ def tail_task(
 
 
 def _check_tombstones(
-    context: Context, standing: Standing, cluster: Cluster, changelog: Changelog, *, offset: int | None, ends: Ends
+    context: Context, before: Standing, cluster: Cluster, changelog: Changelog, *, offset: int | None, ends: Ends
 ) -> None:
     """Raises RefusedError where the broker may have removed tombstones of the tail, unless that is allowed."""
     first, partition, where = ends.start, changelog.store_partition, f"{changelog.topic}-{changelog.number}"
-    rows = (row for row in standing.rows if row.step is Step.TAIL and row.store_partition == partition)
+    rows = (row for row in before.rows if row.step is Step.TAIL and row.store_partition == partition)
     written = max((row.committed_at_ms for row in rows), default=snapshot_record(context.home).taken_at_ms)
     topic, age = cluster.topic(changelog.topic), int(time.time() * 1000) - written
     kept = int(({} if topic is None else topic.settings).get("delete.retention.ms", _DELETE_RETENTION_MS))
@@ -150,17 +146,15 @@ def _check_tombstones(
     context.warn(f"{why}: keys that were deleted since may come back (allowed by name)")
 
 
-def write_tails(context: Context, executor: Executor, ledger: Ledger, migration_id: str) -> None:
+def write_tails(context: Context, executor: Executor) -> None:
     """Write the tails without a receipt to the new changelogs, and read them back.
 
     Those of copies are left to the host that has claimed the changelog: the next run adopts what it has written.
     Raises BrokerError, ChangelogFailedError; VerificationError where the broker does not have them.
     """
-    written, tails = ChangelogStanding(ledger.rows), Standing(context.home, ledger.rows).tails
-    topics = written.topics
-    assert topics is not None
-    left = written.unwritten_tails(tails)
-    unwritten = [_Some(context, topics.of(partition), found) for partition, found in left.items()]
+    tails, migration_id = context.standing.tails, context.plan.migration_id
+    left = context.standing.changelogs.unwritten_tails(tails)
+    unwritten = [_Some(context, context.topics.of(partition), found) for partition, found in left.items()]
     if unwritten:
         with cluster_of(context.spec) as cluster:
             end_writing(cluster, context.home)  # of a command that was killed: its tasks may live on
@@ -172,13 +166,13 @@ def write_tails(context: Context, executor: Executor, ledger: Ledger, migration_
             context.notify("tail.written", receipts=found)
             last = {partition: each[-1].number for partition, each in tails.items()}
             receipts = (each.model_copy(update={"tail": last[each.store_partition]}) for each in found)
-            ledger.commit(*(row_of(ledger, Step.PRODUCED, each) for each in receipts))
+            context.commit(*(row_of(context, Step.PRODUCED, each) for each in receipts))
             context.notify("tail.confirmed", receipts=found)
-    _read_back(context, executor, ledger, topics)
+    _read_back(context, executor)
 
 
-def _read_back(context: Context, executor: Executor, ledger: Ledger, topics: Topics) -> None:
-    written, tails = ChangelogStanding(ledger.rows), Standing(context.home, ledger.rows).tails
+def _read_back(context: Context, executor: Executor) -> None:
+    topics, written, tails = context.topics, context.standing.changelogs, context.standing.tails
     tasks = []
     with cluster_of(context.spec) as cluster:
         for partition in written.unread_tails:
@@ -190,7 +184,7 @@ def _read_back(context: Context, executor: Executor, ledger: Ledger, topics: Top
             left = _Some(context, topics.of(partition), [each for each in tails[partition] if each.number > last])
             tasks.append(left.reread_task(cluster, start))
     found = collected(executor, tasks, Reread, name=context.spec.name, stop=context.stop)
-    record_comparisons(context, ledger, found, "tail.verified")
+    record_comparisons(context, found, "tail.verified")
     check_equal(found, topics)
 
 

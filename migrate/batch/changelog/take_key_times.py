@@ -7,7 +7,7 @@ it as long as it is intact.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -21,15 +21,13 @@ from migrate.batch.chunk.key_times_task import TimesTask, make_times
 from migrate.batch.chunk.task import Task
 from migrate.batch.context import Context
 from migrate.batch.home import CHANGELOG, remove_sorted_runs
-from migrate.batch.ledger.standing import Standing
-from migrate.batch.ledger.table import Ledger
 from migrate.batch.plan.sample import KnownTimes
 from migrate.batch.source.source import Source
 from migrate.engine.key_times import open_times
 from migrate.errors import ChangelogFailedError, RefusedError
 from migrate.kafka.cluster import Cluster, Ends
-from migrate.model.changelogs import Changelog, Times, recorded_times
-from migrate.model.ledger_row import Row, Step
+from migrate.model.changelogs import Changelog, Times
+from migrate.model.ledger_row import Step
 from migrate.spec.changelog_way import takes_times, way_of
 from migrate.spec.spec import Spec
 
@@ -116,12 +114,6 @@ class SampledTimes:
         return KnownTimes(run, is_whole=start == ends.start, unknown_ms=self._unknown_ms)
 
 
-def use_times(context: Context, rows: Iterable[Row]) -> None:
-    """Let the tasks of this command take times from the recorded runs, if they are needed."""
-    if are_needed(context.spec, context.conversion):
-        context.times.update(recorded_times(rows))
-
-
 def lost_beginning(changelog: Changelog, ends: Ends, spec: Spec, conversion: Conversion) -> str | None:
     """A sentence on keys whose times are lost, where retention has removed the beginning of a changelog.
 
@@ -137,16 +129,16 @@ def lost_beginning(changelog: Changelog, ends: Ends, spec: Spec, conversion: Con
     )
 
 
-def take_times(context: Context, executor: Executor, ledger: Ledger) -> None:
-    """Make the run of each store partition that has no intact one, if times are needed, and let later tasks use it.
+def take_times(context: Context, executor: Executor) -> None:
+    """Make the run of each store partition that has no intact one, if times are needed.
 
     Raises ChangelogFailedError where a changelog cannot be read to the store's position, or a damaged run cannot be
     made again as it was; RefusedError where the position is not in the changelog.
     """
     if not are_needed(context.spec, context.conversion):
         return
-    known = recorded_times(ledger.rows)
-    in_use = {receipt.store_partition for receipt in Standing(context.home, ledger.rows).receipts}
+    known = context.standing.times
+    in_use = {receipt.store_partition for receipt in context.standing.receipts}
     tasks = list(_tasks(context, known))
 
     def started(task: Task) -> None:
@@ -161,10 +153,9 @@ def take_times(context: Context, executor: Executor, ledger: Ledger) -> None:
             if before is not None and made.digest != before.digest and made.store_partition in in_use:
                 raise _other_times(made.store_partition)
             context.notify("times.made", times=made)
-            ledger.commit(ledger.row(Step.TIMES, store_partition=made.store_partition, detail=made))
+            context.record(Step.TIMES, store_partition=made.store_partition, detail=made)
             context.notify("times.committed", times=made)
     context.stop.check()
-    use_times(context, ledger.rows)
 
 
 def are_needed(spec: Spec, conversion: Conversion) -> bool:

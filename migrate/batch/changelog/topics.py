@@ -15,9 +15,8 @@ from migrate.batch.changelog.host_claims import Fleet, fleet_of, place_of
 from migrate.batch.changelog.store_changelogs import changelogs, reached
 from migrate.batch.context import Context
 from migrate.batch.identity import common_identity
-from migrate.batch.ledger.changelog_standing import ChangelogStanding
-from migrate.batch.ledger.table import Ledger
-from migrate.batch.plan.new_stores import AssembledStores
+from migrate.batch.ledger.changelog_standing import ChangelogStanding, contents_of
+from migrate.batch.plan.new_stores import parts_of
 from migrate.errors import BrokerError, RefusedError
 from migrate.kafka.claims import Claims
 from migrate.kafka.cluster import Cluster, Topic
@@ -26,16 +25,16 @@ from migrate.model.ledger_row import Step
 from migrate.spec.changelog_way import application_of, way_of
 
 
-def open_topics(context: Context, ledger: Ledger, cluster: Cluster, stores: AssembledStores) -> Topics:
+def open_topics(context: Context, cluster: Cluster) -> Topics:
     """The topics to write to, with what this host has claimed of them. Those of an earlier run serve if all that it
     wrote is there and still to be written.
 
     Raises RefusedError for a topic that is not ours.
     """
-    standing = ChangelogStanding(ledger.rows)
+    standing = context.standing.changelogs
     known = standing.topics
-    if known is not None and _still_serves(known, standing, cluster, stores):
-        return _with_claims(context, ledger, cluster, known)
+    if known is not None and _still_serves(context, cluster, known):
+        return _with_claims(context, cluster, known)
     wanted = Topics(
         way=way_of(context.spec, context.conversion),
         application=application_of(context.spec),
@@ -53,45 +52,43 @@ def open_topics(context: Context, ledger: Ledger, cluster: Cluster, stores: Asse
         if topic.name in shared:
             raise _in_use(topic.name, shared[topic.name])
     if wanted.way == "new-topic" or known is None:  # what was appended before stays known
-        ledger.commit(ledger.row(Step.CHANGELOG, detail=wanted))
+        context.record(Step.CHANGELOG, detail=wanted)
     context.notify("changelog.intended", topics=wanted)
     for topic in former:
         cluster.delete_topic(topic)
     wanted = wanted.model_copy(update={"starts": _starts(cluster, wanted, known, fleet, claims)})
-    wanted = _claimed(context, ledger, cluster, replace(fleet, topics=wanted), claims, again=True)
+    wanted = _claimed(context, cluster, replace(fleet, topics=wanted), claims, again=True)
     context.notify("changelog.claimed", topics=wanted)
     new = {name: _made(cluster, name, old[before]) for name, before in wanted.names.items()}
     context.notify("changelog.created", topics=wanted)
     opened = wanted.model_copy(
         update={
             "ids": {topic.name: topic.id for topic in (*old.values(), *new.values())},
-            "parts": tuple(stores.parts(wanted, context.conversion.target)),
+            "parts": tuple(parts_of(context, wanted)),
         }
     )
-    ledger.commit(ledger.row(Step.CHANGELOG, detail=opened))
+    context.record(Step.CHANGELOG, detail=opened)
     context.notify("changelog.opened", topics=opened)
     return opened
 
 
-def _with_claims(context: Context, ledger: Ledger, cluster: Cluster, known: Topics) -> Topics:
+def _with_claims(context: Context, cluster: Cluster, known: Topics) -> Topics:
     """The topics of an earlier run, with what nobody had claimed then, and this host can write by now."""
     fleet = fleet_of(context.spec, known)
     claims = fleet.read()
     fleet.check_same(claims)
-    claimed = _claimed(context, ledger, cluster, fleet, claims, again=False)
+    claimed = _claimed(context, cluster, fleet, claims, again=False)
     if claimed != known:
-        ledger.commit(ledger.row(Step.CHANGELOG, detail=claimed))
+        context.record(Step.CHANGELOG, detail=claimed)
     return claimed
 
 
-def _claimed(
-    context: Context, ledger: Ledger, cluster: Cluster, fleet: Fleet, claims: Claims, *, again: bool
-) -> Topics:
+def _claimed(context: Context, cluster: Cluster, fleet: Fleet, claims: Claims, *, again: bool) -> Topics:
     """The topics with the store partitions that this host writes: whose changelog nobody else has claimed.
 
     Where other hosts are at work, one of them may have a store that is not behind: that one is to write.
     """
-    topics, at = fleet.topics, reached(context.spec, ledger.rows)
+    topics, at = fleet.topics, reached(context.spec, context.standing)
     is_alone = not fleet.others(claims)
     free = []
     for each in topics.changelogs:
@@ -134,16 +131,16 @@ def _starts(cluster: Cluster, topics: Topics, known: Topics | None, fleet: Fleet
     return found
 
 
-def _still_serves(known: Topics, standing: ChangelogStanding, cluster: Cluster, stores: AssembledStores) -> bool:
+def _still_serves(context: Context, cluster: Cluster, known: Topics) -> bool:
     """Whether the topics are those that were recorded, with every record in them, and the new stores are the same."""
     there = {name: cluster.topic(name) for name in known.names}
     if not all(topic is not None and known.is_same(name, topic.id) for name, topic in there.items()):
         return False
-    contents = stores.contents(known.parts)
+    contents, standing = contents_of(context.standing.receipts, known.parts), context.standing.changelogs
     written = (each for each in standing.produced if not each.tail)
     if any(contents.get(each.part) != each.content for each in written):
         return False
-    kept = {(each.store_partition, each.database) for each in stores.plan.databases if each.is_kept}
+    kept = {(each.store_partition, each.database) for each in context.plan.databases if each.is_kept}
     if {(part.store_partition, part.database) for part in known.parts if part.database} - kept:
         return False
     return all(_holds(cluster, known, each, standing.last_offsets[each.store_partition]) for each in known.changelogs)

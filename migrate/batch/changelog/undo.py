@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -15,11 +14,10 @@ from migrate.batch.changelog.host_claims import fleet_of
 from migrate.batch.changelog.topics import check_still_ours, is_of_others, made_topics
 from migrate.batch.changelog.write_topics import end_writing, transactional_id
 from migrate.batch.chunk.write_changelog import OldEntries
+from migrate.batch.context import Context
 from migrate.batch.home import CHANGELOG
 from migrate.batch.identity import planned_state, store_state
 from migrate.batch.ledger.changelog_standing import ChangelogStanding
-from migrate.batch.ledger.standing import Standing
-from migrate.batch.ledger.table import Ledger
 from migrate.batch.source.source import source_system
 from migrate.batch.stop import never_stop
 from migrate.engine.changelog_codec import addressed, placed
@@ -29,38 +27,29 @@ from migrate.kafka.cluster import Cluster
 from migrate.kafka.latest import Latest
 from migrate.kafka.reader import read
 from migrate.kafka.writer import Writer
-from migrate.model.changelogs import Part, Topics, recorded_times
+from migrate.model.changelogs import Part, Topics
 from migrate.model.ledger_row import Step
-from migrate.model.plan import Plan
 from migrate.model.store_partition import StorePartition
-from migrate.spec.spec import Spec
 from migrate.stores.batch import ChangelogBatch
 from migrate.stores.files import remove_tree
 from migrate.stores.lock import holding_locks
 
 
 def undo(
-    cluster: Cluster,
-    spec: Spec,
-    standing: Standing,
-    topics: Topics,
-    *,
-    partition: str,
-    directories: Mapping[str, Path],
+    context: Context, cluster: Cluster, topics: Topics, *, partition: str, directories: Mapping[str, Path]
 ) -> int | None:
     """Append the old store's records, and a tombstone of each other key that has got a record since the first of ours.
 
     Returns the offset of the last record; None: there was nothing to append. Repeating it does no harm. `directories`:
     of the old store partition, wherever it is. Raises RefusedError where the topic is another one by now.
     """
-    plan, changelog = standing.plan, topics.of(partition)
-    assert plan is not None
+    changelog = topics.of(partition)
     check_still_ours(cluster, topics, changelog.new_topic)
-    folder = spec.home / CHANGELOG / partition / "undo"
+    folder = context.home / CHANGELOG / partition / "undo"
     remove_tree(folder)
-    place, form = (cluster.connection, changelog.new_topic, changelog.number), spec.source_format.changelog_form
-    old = old_store(spec, standing, plan, partition, directories)
-    ident = transactional_id(standing.rows[-1].migration_id, Part(store_partition=partition, database="undo"))
+    place = (cluster.connection, changelog.new_topic, changelog.number)
+    form, old = context.spec.source_format.changelog_form, _old_store(context, partition, directories)
+    ident = transactional_id(context.standing.migration_id, Part(store_partition=partition, database="undo"))
     with Writer(*place, ident) as writer:
         # From here on no transaction is open that an attempt which was killed has left.
         since = placed(form, read(*place, topics.starts[partition], settled(cluster, changelog).stable))
@@ -70,19 +59,18 @@ def undo(
             return writer.finish()
 
 
-def old_store(
-    spec: Spec, standing: Standing, plan: Plan, partition: str, directories: Mapping[str, Path]
-) -> OldEntries:
+def _old_store(context: Context, partition: str, directories: Mapping[str, Path]) -> OldEntries:
     """The entries of an old store partition, with the times that records had."""
-    databases = [each for each in plan.databases if each.store_partition == partition]
+    spec = context.spec
+    databases = [each for each in context.plan.databases if each.store_partition == partition]
     mappings = list(dict.fromkeys(mapping for each in databases for mapping in each.mappings))
     inputs = ((Inputs((str(folder),)), mapping) for folder in directories.values() for mapping in mappings)
     has_timestamp = get_format(spec.source.format).changelog_form.has_timestamp
-    times = None if has_timestamp else recorded_times(standing.rows).get(partition)
+    times = None if has_timestamp else context.standing.times.get(partition)
     return OldEntries(
         format=spec.source.format,
         inputs=tuple(inputs),
-        times=None if times is None else str(spec.home / times.folder),
+        times=None if times is None else str(context.home / times.folder),
         newest_ms=-1 if times is None or times.newest_ms is None else times.newest_ms,
     )
 
@@ -112,19 +100,19 @@ def half_written(standing: ChangelogStanding) -> Topics | None:
     return topics if topics is not None and topics.way == "append" else None
 
 
-def give_up_changelogs(spec: Spec, standing: Standing) -> GivenUp:
+def give_up_changelogs(context: Context) -> GivenUp:
     """Undo at the broker what the migration has done there; again, it does what is left.
 
     Raises RefusedError where the application is at work, or has been since, or the spec does not name the broker.
     """
-    written = ChangelogStanding(standing.rows)
+    spec, written = context.spec, context.standing.changelogs
     if not written.opened:
         return NO_TOPICS
     with cluster_of(spec, "the migration has written changelogs") as cluster:
-        end_writing(cluster, spec.home)
+        end_writing(cluster, context.home)
         appended = half_written(written)
         if appended is not None:
-            _append_old(spec, standing, cluster, appended)
+            _append_old(context, cluster, appended)
         fleet = fleet_of(spec, written.opened[-1])
         claims = fleet.give_up()
         topics = made_topics(cluster, written)
@@ -139,26 +127,25 @@ def give_up_changelogs(spec: Spec, standing: Standing) -> GivenUp:
     )
 
 
-def _append_old(spec: Spec, standing: Standing, cluster: Cluster, topics: Topics) -> None:
+def _append_old(context: Context, cluster: Cluster, topics: Topics) -> None:
     """The old stores' values, which are where the application has them."""
-    plan, migration_id, system = standing.plan, standing.rows[-1].migration_id, source_system(spec)
+    spec, plan = context.spec, context.standing.plan
     if plan is None:
         raise RefusedError("the plan is gone, without which the changelog cannot be restored", hint="restore work_dir")
     check_group(cluster, topics.application, spec)
     partitions = [each for each in plan.store_partitions if each.id in topics.claimed]
-    with holding_locks(system.layout.lock_files(spec.source_path, partitions)):
+    with holding_locks(source_system(spec).layout.lock_files(context.application, partitions)):
         for partition in partitions if spec.run.source == "live" else ():
-            _check_as_planned(spec, plan, partition)
+            _check_as_planned(context, partition)
         for partition in partitions:  # the application's position stays: it replays what ends with its own values
-            directories = partition.directories(spec.source_path)
-            undo(cluster, spec, standing, topics, partition=partition.id, directories=directories)
-        ledger = Ledger(spec.home, migration_id, uuid.uuid4().hex[:12], command="abandon")
-        ledger.commit(ledger.row(Step.CHANGELOG, detail=topics.model_copy(update={"ids": {}})))
+            directories = partition.directories(context.application)
+            undo(context, cluster, topics, partition=partition.id, directories=directories)
+        context.record(Step.CHANGELOG, detail=topics.model_copy(update={"ids": {}}))
 
 
-def _check_as_planned(spec: Spec, plan: Plan, partition: StorePartition) -> None:
-    then = planned_state(plan, partition, spec.home)
-    if store_state(partition.directories(spec.source_path), then).content != then.content:
+def _check_as_planned(context: Context, partition: StorePartition) -> None:
+    then = planned_state(context.plan, partition, context.home)
+    if store_state(partition.directories(context.application), then).content != then.content:
         raise RefusedError(
             f"{partition.id} was written to since it was converted, and its changelog has converted records: nothing "
             "shows which of its values the application made of them",

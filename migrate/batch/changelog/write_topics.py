@@ -6,7 +6,6 @@ import hashlib
 import uuid
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 from migrate.batch.changelog.broker_access import cluster_of, expired_before
@@ -18,51 +17,49 @@ from migrate.batch.chunk.reread_changelog import RereadTask
 from migrate.batch.chunk.write_changelog import NewEntries, OldEntries, ProduceTask
 from migrate.batch.context import Context
 from migrate.batch.home import CHANGELOG
-from migrate.batch.ledger.changelog_standing import ChangelogStanding
+from migrate.batch.ledger.changelog_standing import contents_of
 from migrate.batch.ledger.gates import concerns_of, require_acceptance
-from migrate.batch.ledger.receipts_in_force import totals_of
-from migrate.batch.ledger.standing import Standing
-from migrate.batch.ledger.table import Ledger, SharedCommits
-from migrate.batch.plan.new_stores import AssembledStores, overlay_of
+from migrate.batch.ledger.table import SharedCommits
+from migrate.batch.plan.new_stores import kept_databases, overlay_of
 from migrate.engine.chunk_source import inputs_of
 from migrate.kafka.cluster import Cluster, Ends
 from migrate.kafka.connection import Connection
 from migrate.model.changelogs import Changelog, Part, Produced, Topics
 from migrate.model.ledger_row import Row, Step
+from migrate.model.plan import DatabasePlan
 from migrate.spec.changelog_way import way_of
 from migrate.stores.files import fsync_directory, make_directories, write_synced
 
 
-def write_changelogs(context: Context, executor: Executor, ledger: Ledger, stores: AssembledStores) -> Topics:
-    """Write what this host has claimed and is not written yet, and return the topics.
+def write_changelogs(context: Context, executor: Executor) -> None:
+    """Write what this host has claimed and is not written yet.
 
     Raises RefusedError for a topic that is not ours, and BrokerError or ChangelogFailedError where the broker fails.
     """
     with cluster_of(context.spec) as cluster:
         end_writing(cluster, context.home)  # of a command that was killed: its tasks may live on
-        topics = _opened(context, ledger, cluster, stores)
-    contents = stores.contents(topics.parts)
-    found = ChangelogStanding(ledger.rows).pending(contents)
+        topics = _opened(context, cluster)
+    contents = contents_of(context.standing.receipts, topics.parts)
+    found = context.standing.changelogs.pending(contents)
     pending = [part for part in found if part.store_partition in topics.claimed]
     if pending:
-        permit = begin_writing(context.home, (transactional_id(stores.plan.migration_id, part) for part in pending))
-        ledger.check_not_fenced()  # by a run elsewhere, which has withdrawn the permits that it found
-        work = Work(context, cluster.connection, topics, stores)
-        _write(context, executor, ledger, (work.task(part, contents[part], permit) for part in pending))
+        permit = begin_writing(context.home, (transactional_id(context.plan.migration_id, part) for part in pending))
+        context.check_not_fenced()  # by a run elsewhere, which has withdrawn the permits that it found
+        work = Work(context, cluster.connection)
+        _write(context, executor, (work.task(part, contents[part], permit) for part in pending))
         with cluster_of(context.spec) as cluster:
             end_writing(cluster, context.home)
-    return topics
 
 
-def _write(context: Context, executor: Executor, ledger: Ledger, tasks: Iterator[ProduceTask]) -> None:
+def _write(context: Context, executor: Executor, tasks: Iterator[ProduceTask]) -> None:
     """Write these parts; what came since the last commit is committed with the next one, at once on a stop."""
-    commits = SharedCommits(ledger)
+    commits = SharedCommits(context.commit)
     try:
         for finished in run_all(executor, tasks, name=context.spec.name, stop=context.stop):
             fresh = [result for _, result in finished if isinstance(result, Produced)]
             if fresh:
                 context.notify("changelog.written", produced=fresh)
-            commits.add(*(_row(ledger, each) for each in fresh))
+            commits.add(*(_row(context, each) for each in fresh))
             if commits.commit() if context.stop.is_requested else commits.commit_due():
                 context.notify("changelog.committed")
     finally:
@@ -71,38 +68,42 @@ def _write(context: Context, executor: Executor, ledger: Ledger, tasks: Iterator
     context.stop.check()
 
 
-def _row(ledger: Ledger, receipt: Produced) -> Row:
-    facts = {
-        "database": receipt.database,
-        "start_key": receipt.keys.start,
-        "end_key": receipt.keys.end,
-        "records_out": receipt.records,
-        "seconds": receipt.seconds,
-    }
-    row = ledger.row(Step.PRODUCED, store_partition=receipt.store_partition, detail=receipt)
-    return row.model_copy(update=facts)
+def _row(context: Context, receipt: Produced) -> Row:
+    return context.row(
+        Step.PRODUCED,
+        store_partition=receipt.store_partition,
+        detail=receipt,
+        database=receipt.database,
+        start_key=receipt.keys.start,
+        end_key=receipt.keys.end,
+        records_out=receipt.records,
+        seconds=receipt.seconds,
+    )
 
 
-@dataclass(frozen=True, slots=True)
 class Work:
     """What tasks on changelogs are made of."""
 
-    context: Context
-    connection: Connection
-    topics: Topics
-    stores: AssembledStores
+    def __init__(self, context: Context, connection: Connection) -> None:
+        self.connection, self.topics = connection, context.topics
+        self._context, self._plan = context, context.plan
+        self._folders, self._overlays = context.new_stores, context.standing.overlays
+        self._times = {} if context.conversion.takes_times else context.standing.times
+
+    def _databases(self, partition: str) -> list[DatabasePlan]:
+        return kept_databases(self._plan, self._plan.partition(partition))
 
     def task(self, part: Part, content: str, permit: str) -> ProduceTask:
         """The writing of one part."""
         partition = part.store_partition
-        sizes = (each.data_bytes for each in self.stores.databases(partition) if part.database in ("", each.database))
+        sizes = (each.data_bytes for each in self._databases(partition) if part.database in ("", each.database))
         parts = [each.database for each in self.topics.parts if each.store_partition == partition]
         return ProduceTask(
             connection=self.connection,
             changelog=self.topics.of(partition),
             part=part,
             content=content,
-            transactional_id=transactional_id(self.stores.plan.migration_id, part),
+            transactional_id=transactional_id(self._plan.migration_id, part),
             new=self.new(part),
             has_records=bool(part.database) or len(parts) == 1,
             old=None if part.database else self.old(partition),
@@ -113,19 +114,16 @@ class Work:
 
     def new(self, part: Part) -> NewEntries:
         """The entries that a part is made of; of a part without a database, all of its store partition."""
-        databases = [
-            each for each in self.stores.databases(part.store_partition) if part.database in ("", each.database)
-        ]
-        folder = self.stores.folders[part.store_partition]
-        times = None if self.context.conversion.takes_times else self.context.times.get(part.store_partition)
-        laid_over = self.stores.overlays.get(part.store_partition)
+        databases = [each for each in self._databases(part.store_partition) if part.database in ("", each.database)]
+        folder, times = self._folders[part.store_partition], self._times.get(part.store_partition)
+        laid_over = self._overlays.get(part.store_partition)
         overlays = [overlay_of(laid_over, each.database) for each in databases]
         return NewEntries(
-            format=self.context.ref.target,
+            format=self._context.ref.target,
             directories=tuple(str(folder / each.database) for each in databases),
             families=tuple(dict.fromkeys(mapping.target for each in databases for mapping in each.mappings)),
             keys=part.keys,
-            times=None if times is None else str(self.context.home / times.folder),
+            times=None if times is None else str(self._context.home / times.folder),
             newest_ms=-1 if times is None or times.newest_ms is None else times.newest_ms,
             overlays=tuple(str(each) for each in overlays if each is not None),
         )
@@ -134,10 +132,10 @@ class Work:
         """The entries of the old store partition, whose records are in the same topic; None: that is another one."""
         if self.topics.way != "append":
             return None
-        plan, snapshots = self.stores.plan, self.context.snapshots_of(self.stores.plan, partition)
-        databases = [each for each in plan.databases if each.store_partition == partition]
+        snapshots = self._context.snapshots_of(partition)
+        databases = [each for each in self._plan.databases if each.store_partition == partition]
         inputs = ((inputs_of(each, snapshots), mapping) for each in databases for mapping in each.mappings)
-        return OldEntries(format=self.context.ref.source, inputs=tuple(inputs))
+        return OldEntries(format=self._context.ref.source, inputs=tuple(inputs))
 
     def reread(self, cluster: Cluster, changelog: Changelog, start: int, ends: Ends) -> RereadTask:
         """The comparison of a changelog, from `start` on, with the new store."""
@@ -152,37 +150,36 @@ class Work:
             folder=self.folder(partition, "reread"),
             expired_before=expired_before(cluster, changelog.new_topic),
             dropped_before=self._dropped_before(partition),
-            size=sum(each.data_bytes for each in self.stores.databases(partition)),
+            size=sum(each.data_bytes for each in self._databases(partition)),
         )
 
     def _dropped_before(self, partition: str) -> int | None:
         """The start of the oldest segment that tails have left of those that were written; None: they left all."""
-        planned = {each.database for each in self.stores.plan.databases if each.store_partition == partition}
-        left = {each.database for each in self.stores.databases(partition)}
-        if not self.context.conversion.target.is_segmented or planned <= left:
+        planned = {each.database for each in self._plan.databases if each.store_partition == partition}
+        left = {each.database for each in self._databases(partition)}
+        if not self._context.conversion.target.is_segmented or planned <= left:
             return None
         return min((int(name.rpartition(".")[2]) for name in left), default=None)
 
     def folder(self, partition: str, name: str) -> str:
         """A folder for a task's sorted runs, which does not exist between tasks."""
-        return str(self.context.home / CHANGELOG / partition / name)
+        return str(self._context.home / CHANGELOG / partition / name)
 
 
-def announce(context: Context, ledger: Ledger) -> None:
+def announce(context: Context) -> None:
     """Say at the broker how far this host has written what it has claimed: copies on other hosts go on from there."""
-    standing = ChangelogStanding(ledger.rows)
+    standing = context.standing.changelogs
     topics, written = standing.topics, {each.part for each in standing.produced}
     if topics is None or any(each not in written for each in topics.parts if each.store_partition in topics.claimed):
         return
-    fleet_of(context.spec, topics).mark("written", standing.last_offsets, reached(context.spec, ledger.rows))
+    fleet_of(context.spec, topics).mark("written", standing.last_offsets, reached(context.spec, context.standing))
 
 
-def _opened(context: Context, ledger: Ledger, cluster: Cluster, stores: AssembledStores) -> Topics:
+def _opened(context: Context, cluster: Cluster) -> Topics:
     if way_of(context.spec, context.conversion) == "append":
-        standing = Standing(context.home, ledger.rows)
-        concerns = concerns_of(context.spec, standing, totals_of(list(stores.receipts)), context.acceptance)
+        concerns = concerns_of(context.spec, context.standing, context.acceptance)
         require_acceptance(concerns, "nothing is appended to the changelog")
-    return open_topics(context, ledger, cluster, stores)
+    return open_topics(context, cluster)
 
 
 def transactional_id(migration_id: str, part: Part) -> str:

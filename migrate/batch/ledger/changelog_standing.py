@@ -124,9 +124,8 @@ class ChangelogStanding:
         return [] if self.topics is None else [each.store_partition for each in self.topics.changelogs]
 
 
-def changelog_reports(rows: Sequence[Row], note: str = "") -> tuple[ChangelogReport, ...]:
+def changelog_reports(standing: ChangelogStanding, note: str = "") -> tuple[ChangelogReport, ...]:
     """What the ledger says of each changelog that was written; `note`: why it was not compared now."""
-    standing = ChangelogStanding(rows)
     if standing.topics is None:
         return ()
     found = []

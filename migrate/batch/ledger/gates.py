@@ -43,14 +43,12 @@ class Acceptance:
 NOTHING_ACCEPTED = Acceptance()
 
 
-def concerns_of(
-    spec: Spec, standing: Standing, totals: Totals, acceptance: Acceptance = NOTHING_ACCEPTED
-) -> tuple[Concern, ...]:
+def concerns_of(spec: Spec, standing: Standing, acceptance: Acceptance = NOTHING_ACCEPTED) -> tuple[Concern, ...]:
     """All concerns, the gravest first; those that were accepted when the stores went live are marked."""
     found = (
         _mismatch(standing) or _unverified(spec, standing, acceptance),
-        _rejects(spec, standing, totals, acceptance),
-        _dropped(spec, totals),
+        _rejects(spec, standing, acceptance),
+        _dropped(spec, standing.totals),
     )
     recorded = {concern.kind: concern.accepted for concern in _accepted_then(standing)}
     return tuple(
@@ -153,11 +151,11 @@ def _unverified(spec: Spec, standing: Standing, acceptance: Acceptance) -> Conce
     )
 
 
-def _rejects(spec: Spec, standing: Standing, totals: Totals, acceptance: Acceptance) -> Concern | None:
-    count = totals.rejected
+def _rejects(spec: Spec, standing: Standing, acceptance: Acceptance) -> Concern | None:
+    count = standing.totals.rejected
     if not count:
         return None
-    accepted = _caps(spec.run, totals)
+    accepted = _caps(spec.run, standing.totals)
     if acceptance.rejects is not None and count <= acceptance.rejects:
         accepted = f"--accept-rejects {acceptance.rejects}"
     sentence = f"{plural(count, 'record')} could not be converted and {'is' if count == 1 else 'are'} left out"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from migrate.batch.home import LEDGER, SNAPSHOT, check_ours, is_abandoned, load_plan
+from migrate.batch.ledger.changelog_standing import ChangelogStanding
 from migrate.batch.ledger.delta_log import LedgerLog
 from migrate.batch.ledger.receipts_in_force import (
     FIRST,
@@ -22,7 +23,7 @@ from migrate.batch.ledger.receipts_in_force import (
     revised,
     totals_of,
 )
-from migrate.model.changelogs import Tail, rebuilt_in, tails_in_order, with_tails
+from migrate.model.changelogs import Tail, Times, rebuilt_in, recorded_times, tails_in_order, with_tails
 from migrate.model.comparison import Totals, Verification
 from migrate.model.journal import STATES, Journal
 from migrate.model.ledger_row import Row, Step, check_migration, read_detail
@@ -46,13 +47,51 @@ class Standing:
     """The ledger's rows, in the order of commits."""
     known_plan: Plan | None = None
     """The newest plan revision, if the caller has read it."""
+    _found: dict[str, bool] = field(default_factory=dict, repr=False)
+    """By attempt, whether its files were there when they were looked for."""
+
+    def with_rows(self, rows: Sequence[Row]) -> Standing:
+        """The standing by these rows of the same ledger; what was found in the migration's folder is kept."""
+        return replace(self, rows=rows, known_plan=self.__dict__.get("_stored_plan", self.known_plan))
+
+    def extended(self, rows: Iterable[Row]) -> Standing:
+        """The standing once these rows are committed too."""
+        return self.with_rows((*self.rows, *rows))
+
+    def with_plan(self, plan: Plan) -> Standing:
+        """The standing once this plan is stored."""
+        return replace(self, known_plan=plan)
+
+    def looked_at_again(self) -> Standing:
+        """The standing by the files that are there now."""
+        return replace(self, _found={})
+
+    @cached_property
+    def _stored_plan(self) -> Plan | None:
+        is_known = self.known_plan is not None or is_abandoned(self.home)
+        return self.known_plan if is_known else load_plan(self.home)
 
     @cached_property
     def plan(self) -> Plan | None:
         """The newest plan revision, with tails; None: not started, or abandoned. Raises RefusedError if unreadable."""
-        is_known = self.known_plan is not None or is_abandoned(self.home)
-        plan = self.known_plan if is_known else load_plan(self.home)
+        plan = self._stored_plan
         return None if plan is None else with_tails(plan, self.tails)
+
+    @property
+    def migration_id(self) -> str:
+        """The id of a migration that has rows in its ledger; another one may have started a run here, and no more."""
+        done = (row for row in reversed(self.rows) if row.step is not Step.RUN)
+        return next(done, self.rows[-1]).migration_id
+
+    @cached_property
+    def changelogs(self) -> ChangelogStanding:
+        """How far the changelogs are written and read back."""
+        return ChangelogStanding(self.rows)
+
+    @cached_property
+    def times(self) -> dict[str, Times]:
+        """By store partition, the times that the old changelog has; empty: they are not needed."""
+        return recorded_times(self.rows)
 
     @cached_property
     def tails(self) -> dict[str, list[Tail]]:
@@ -81,7 +120,13 @@ class Standing:
         """The receipts in force. Until the new stores are in use, a missing file makes its chunk undone (I1)."""
         if self.is_in_use:
             return in_force(self._valid)
-        return in_force([receipt for receipt in self._valid if has_files(receipt, self.home)])
+        return in_force([receipt for receipt in self._valid if self._is_there(receipt)])
+
+    def _is_there(self, receipt: Receipt) -> bool:
+        found = self._found.get(receipt.attempt)
+        if found is None:
+            found = self._found[receipt.attempt] = has_files(receipt, self.home)
+        return found
 
     @property
     def without_files(self) -> list[Receipt]:
@@ -117,8 +162,7 @@ class Standing:
 
     def as_revised(self, revision: Revision) -> Standing:
         """The standing once this revision is committed."""
-        row = Row(migration_id="", run_id="", step=Step.REVISED, detail=revision.model_dump_json())
-        return Standing(self.home, (*self.rows, row), self.plan)
+        return self.extended([Row(migration_id="", run_id="", step=Step.REVISED, detail=revision.model_dump_json())])
 
     @cached_property
     def identity(self) -> dict[str, str]:
@@ -129,6 +173,11 @@ class Standing:
     def pending(self) -> list[Chunk]:
         """The chunks, or parts of chunks, that are not rewritten yet."""
         return [] if self.plan is None else pending_chunks(self.plan, self.receipts)
+
+    @property
+    def every_receipt(self) -> list[Receipt | Tail]:
+        """The receipts in force, and those of the tails."""
+        return [*self.receipts, *self.every_tail]
 
     @cached_property
     def totals(self) -> Totals:
@@ -340,12 +389,16 @@ class StandingReader:
 
     def read(self) -> Standing:
         """The present standing. Raises RefusedError for a plan or a ledger that this version cannot read."""
-        plan = self._newest_plan()
-        if plan is None:
-            return Standing(self._home, ())
+        standing = self.read_plan()
+        if standing.known_plan is None:
+            return standing
         rows = self._log.rows()
-        check_migration(rows, plan.migration_id, self._home / LEDGER)
-        return Standing(self._home, rows, plan)
+        check_migration(rows, standing.known_plan.migration_id, self._home / LEDGER)
+        return standing.with_rows(rows)
+
+    def read_plan(self) -> Standing:
+        """The standing by the plan alone, without a ledger."""
+        return Standing(self._home, (), self._newest_plan())
 
     def _newest_plan(self) -> Plan | None:
         """The newest plan revision, read again only if its file is another one, as after `abandon` and a new start."""

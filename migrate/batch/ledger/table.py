@@ -142,8 +142,9 @@ _MOST_ROWS = 1000
 class SharedCommits:
     """The rows of one phase that wait for a commit. The caller commits them all before it ends, or raises."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, commit: Callable[..., None]) -> None:
+        """`commit`: appends rows to the ledger."""
+        self._commit = commit
         self._waiting: list[Row] = []
         self._unsynced: list[Iterable[Path]] = []
         self._due = time.monotonic() + PACE.seconds
@@ -168,7 +169,7 @@ class SharedCommits:
             fsync_all(unsynced)
         self._unsynced = []
         begun = time.monotonic()
-        self._ledger.commit(*self._waiting)
+        self._commit(*self._waiting)
         self._waiting.clear()
         ended = time.monotonic()
         self._due = ended + max(PACE.seconds, PACE.duration_factor * (ended - begun))

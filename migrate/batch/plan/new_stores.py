@@ -8,18 +8,15 @@ chunks.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from formats import Format
-from migrate.batch.ledger.changelog_standing import contents_of
+from migrate.batch.context import Context
 from migrate.batch.plan.cut import cut
 from migrate.errors import CorruptionError
 from migrate.kafka.latest import unpacked
 from migrate.model.changelogs import Part, Tail, Topics
 from migrate.model.plan import DatabasePlan, Plan
-from migrate.model.receipt import Receipt
 from migrate.model.store_partition import StorePartition
 from migrate.stores.files import remove_tree
 from migrate.stores.rocksdb.layout import database_files
@@ -102,34 +99,16 @@ _MOST_PARTS = 4096
 """In larger stores the parts grow instead: each has a transactional id, which the broker remembers for a week."""
 
 
-@dataclass(frozen=True, slots=True)
-class AssembledStores:
-    """New stores, and the receipts of the chunks that they were made of."""
-
-    plan: Plan
-    folders: Mapping[str, Path]
-    """By store partition."""
-    receipts: Sequence[Receipt]
-    overlays: Mapping[str, Path] = field(default_factory=dict)
-    """What tails have changed, by store partition that has any."""
-
-    def databases(self, store_partition: str) -> list[DatabasePlan]:
-        """The RocksDB directories of a new store partition."""
-        return kept_databases(self.plan, self.plan.partition(store_partition))
-
-    def contents(self, parts: Sequence[Part]) -> dict[Part, str]:
-        """A digest of what each part is made of."""
-        return contents_of(self.receipts, parts)
-
-    def parts(self, topics: Topics, target: Format) -> Iterator[Part]:
-        """What is to be written, in tasks: by ranges of keys, but a history as a whole, in the order of time."""
-        size = max(_PART_BYTES, sum(each.data_bytes for each in self.plan.databases) // _MOST_PARTS)
-        for partition in (each.store_partition for each in topics.changelogs):
-            databases = self.databases(partition)
-            is_one = target.changelog_form.is_in_order_of_time or sum(each.data_bytes for each in databases) <= size
-            if is_one or topics.way == "append":
-                yield Part(store_partition=partition, database="")
-            for database in () if is_one else databases:
-                files = database_files(self.folders[partition] / database.database).immutable
-                for keys in cut([(file, b"") for file in files if file.suffix == ".sst"], size).ranges:
-                    yield Part(store_partition=partition, database=database.database, keys=keys)
+def parts_of(context: Context, topics: Topics) -> Iterator[Part]:
+    """What is to be written, in tasks: by ranges of keys, but a history as a whole, in the order of time."""
+    plan, folders, form = context.plan, context.new_stores, context.conversion.target.changelog_form
+    size = max(_PART_BYTES, sum(each.data_bytes for each in plan.databases) // _MOST_PARTS)
+    for partition in (each.store_partition for each in topics.changelogs):
+        databases = kept_databases(plan, plan.partition(partition))
+        is_one = form.is_in_order_of_time or sum(each.data_bytes for each in databases) <= size
+        if is_one or topics.way == "append":
+            yield Part(store_partition=partition, database="")
+        for database in () if is_one else databases:
+            files = database_files(folders[partition] / database.database).immutable
+            for keys in cut([(file, b"") for file in files if file.suffix == ".sst"], size).ranges:
+                yield Part(store_partition=partition, database=database.database, keys=keys)

@@ -9,10 +9,9 @@ from functools import cache, cached_property
 
 from migrate.batch.changelog.broker_checks import AtBroker
 from migrate.batch.changelog.take_key_times import are_needed
-from migrate.batch.context import Context
+from migrate.batch.context import Context, check_home
 from migrate.batch.home import is_usable, load_plan
 from migrate.batch.identity import check_identity, migration_id, migration_identity
-from migrate.batch.ledger.changelog_standing import ChangelogStanding
 from migrate.batch.ledger.standing import Standing, StandingReader
 from migrate.batch.plan.key_places import KeyPlaces, find_key_places
 from migrate.batch.plan.make_plan import plan_databases
@@ -22,7 +21,6 @@ from migrate.batch.preflight.directories import (
     bytes_to_copy,
     check_clean,
     check_clock,
-    check_home,
     check_linkable,
     check_open_files,
     check_owner,
@@ -133,7 +131,7 @@ class Preflight:
     @cached_property
     def at_broker(self) -> AtBroker:
         """The facts about changelogs."""
-        return AtBroker(self._spec, self._context.conversion, self.source, ChangelogStanding(self.standing.rows))
+        return AtBroker(self._spec, self._context.conversion, self.source, self.standing)
 
     @property
     def needs_catch_up(self) -> bool:
@@ -158,7 +156,7 @@ class Preflight:
         try:
             return StandingReader(self._context.home).read()
         except DamagedLedgerError:  # a run repairs it before it makes this check
-            return Standing(self._context.home, (), self.stored)
+            return StandingReader(self._context.home).read_plan()
 
     @cached_property
     def stored(self) -> Plan | None:

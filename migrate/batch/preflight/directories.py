@@ -10,7 +10,7 @@ from pathlib import Path
 
 from formats import Conversion, Format
 from formats.format import in_order
-from migrate.batch.home import check_ours
+from migrate.batch.context import check_home
 from migrate.batch.plan.target_layout import new_partition
 from migrate.batch.source.changelog_ends import ChangelogEnds, check_ends
 from migrate.batch.source.snapshot import is_snapshot_current
@@ -100,17 +100,6 @@ def check_not_opened_since(spec: Spec, conversion: Conversion, source: Source) -
             "the old store was opened since it was converted: where its changelog ends now is not known",
             hint="stateferry run SPEC, with --changelog-end for each changelog as it ends now; then the same command",
         )
-
-
-def check_home(spec: Spec) -> None:
-    """Raises RefusedError where the migration's folder, which is removed later, is not ours or holds other paths."""
-    for what, path in (("[source]", spec.source_path), ("[target]", spec.target_path)):
-        if path is not None and path.is_relative_to(spec.home):
-            raise RefusedError(
-                f"{what} path {path} lies inside the migration's own folder {spec.home}",
-                hint="choose another work_dir, or another `name`",
-            )
-    check_ours(spec.home)
 
 
 def check_target(spec: Spec, source: Source) -> None:

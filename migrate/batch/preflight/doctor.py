@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from migrate.batch.chunk.executor import executor_opener, plugged
-from migrate.batch.context import make_context
+from migrate.batch.context import Context
 from migrate.batch.home import is_usable
-from migrate.batch.ledger.standing import read_standing
 from migrate.batch.preflight.check import SPARK_CHECKS, CheckReport, observe
 from migrate.batch.preflight.checklist import Preflight
 from migrate.batch.source.changelog_ends import ChangelogEnds
@@ -45,8 +44,8 @@ def doctor(spec: Spec, *, master: str | None = None, changelog_ends: ChangelogEn
         RefusedError: a switch is half done.
     """
     executor_opener(spec, master)  # as a run does it
-    context = make_context(spec, changelog_ends=changelog_ends)
-    done = already_migrated(context, read_standing(context.home)) if is_usable(context.home) else None
+    context = Context(spec, changelog_ends=changelog_ends or {}).loaded()
+    done = already_migrated(context) if is_usable(context.home) else None
     if done is not None:
         return DoctorReport(
             name=spec.name, master=None, checks=(), verdict="nothing to do", next_step=done.next_step, exit_code=0

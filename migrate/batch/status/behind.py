@@ -8,7 +8,6 @@ from migrate.batch.changelog.broker_access import connection_of, tail_after, tot
 from migrate.batch.changelog.held_topics import held_partitions
 from migrate.batch.changelog.host_claims import fleet_of
 from migrate.batch.changelog.store_changelogs import reached
-from migrate.batch.ledger.changelog_standing import ChangelogStanding
 from migrate.batch.ledger.standing import Standing
 from migrate.errors import BrokerError, MigrationError
 from migrate.kafka.claims import seen_claims
@@ -27,7 +26,7 @@ def ask_broker(spec: Spec, standing: Standing) -> tuple[Behind | None, tuple[Hel
     (None, ()) once the new stores are in use, and while no changelog is written to.
     """
     is_asked = spec.changelog is not None and not standing.is_live and not standing.published
-    topics = ChangelogStanding(standing.rows).topics if is_asked else None
+    topics = standing.changelogs.topics if is_asked else None
     if topics is None:
         return None, ()
     held: tuple[Held, ...] = ()
@@ -47,6 +46,6 @@ def _behind(spec: Spec, standing: Standing, cluster: Cluster, topics: Topics) ->
     """None: there is nothing to catch up with."""
     if topics.way != "new-topic":
         return None
-    at = reached(spec, standing.rows)
+    at = reached(spec, standing)
     ends = {each: cluster.ends_of(each.topic, each.number) for each in topics.changelogs}
     return total_of(tail_after(cluster.connection, each, at[each.store_partition], ends[each]) for each in ends)

@@ -88,7 +88,7 @@ def may_catch_up(spec: Spec) -> bool:
 def _after_rollback(spec: Spec, standing: Standing) -> str:
     is_assembled = False
     with suppress(MigrationError):  # a rollback does not need the plan
-        is_assembled = Standing(standing.home, standing.rows).is_assembled  # as they are now
+        is_assembled = standing.looked_at_again().is_assembled  # as they are now
     if any(row.step is Step.CHANGELOG for row in standing.rows):
         again = "stateferry run SPEC writes the changelogs of the new stores again"
     elif is_assembled:

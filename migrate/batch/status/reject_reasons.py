@@ -55,8 +55,7 @@ def _next_step(spec: Spec, standing: Standing) -> str:
 def reject_reasons(standing: Standing) -> tuple[RejectReason, ...]:
     """The reasons, the most frequent first, by the receipts; that of a record at which the last run stopped leads."""
     merged = RejectsByReason()
-    every: list[Receipt | Tail] = [*standing.receipts, *standing.every_tail]
-    for receipt in every:
+    for receipt in standing.every_receipt:
         for each in receipt.reasons:
             found = tuple(example.model_copy(update=_place_of(receipt)) for example in each.examples)
             merged.take(each.reason, each.place, each.records, lambda found=found: found)  # type: ignore[misc]

@@ -13,7 +13,6 @@ from migrate.batch.identity import check_spec
 from migrate.batch.ledger.changelog_standing import changelog_reports
 from migrate.batch.ledger.dead_letters import dead_letter_columns
 from migrate.batch.ledger.gates import concerns_of, not_accepted, require_acceptance
-from migrate.batch.ledger.receipts_in_force import totals_of
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.status.behind import ask_broker
 from migrate.batch.status.next_step import next_step
@@ -24,18 +23,18 @@ from migrate.model.comparison import Verification
 from migrate.model.display import plural
 from migrate.model.journal import HALF_DONE, NEXT, STATES
 from migrate.model.ledger_row import Step
-from migrate.model.plan import Plan
 from migrate.model.receipt import Receipt
 from migrate.model.reports import CatchUpReport, Concern, RunReport, State, TailReport
 
 
-def already_migrated(context: Context, standing: Standing) -> RunReport | None:
+def already_migrated(context: Context) -> RunReport | None:
     """The report of a migration with nothing left to do; None: there is something.
 
     Raises RefusedError where a switch is half done, VerificationError where a later comparison found a mismatch.
     """
-    plan, step, path = standing.plan, standing.step, standing.published
-    if plan is None or (path is None and step in (None, Step.ROLLED_BACK)):
+    standing = context.standing
+    step, path = standing.step, standing.published
+    if standing.plan is None or (path is None and step in (None, Step.ROLLED_BACK)):
         return None
     if step in HALF_DONE:
         raise RefusedError(f"the migration {context.spec.name!r} is half way: {STATES[step]}", hint=NEXT[STATES[step]])
@@ -45,21 +44,21 @@ def already_migrated(context: Context, standing: Standing) -> RunReport | None:
             f"this migration was published at {path}, and that directory does not exist any more",
             hint="the result is where it was moved to; to migrate once more, start again under another `name`",
         )
-    return _report(context, plan, standing)
+    return _report(context)
 
 
-def _report(context: Context, plan: Plan, standing: Standing) -> RunReport:
+def _report(context: Context) -> RunReport:
+    standing = context.standing
     step, path = standing.step, standing.published
-    concerns = concerns_of(context.spec, standing, standing.totals)
+    concerns = concerns_of(context.spec, standing)
     if step is not Step.FINALIZED:
         require_acceptance((concern for concern in concerns if concern.kind == "mismatch"), "already migrated")
-    outcome = Outcome(standing.receipts, {}, standing.verification or Verification(mode="off"))
-    report = run_report(
-        context, plan, outcome, standing, done_before=standing.receipts, published=path, concerns=concerns, seconds={}
-    )
+    outcome = Outcome(standing, {}, standing.verification or Verification(mode="off"))
+    done = standing.receipts
+    report = run_report(context, outcome, done_before=done, published=path, concerns=concerns, seconds={})
     state = "published" if step is None else STATES[step]
     place = "the new stores are where the application looks; " if path is None else ""
-    new_stores = standing.new_stores(context.spec.source_path).values() if path is None else ()
+    new_stores = context.new_stores.values() if path is None else ()
     return report.model_copy(
         update={
             "state": state,
@@ -73,7 +72,8 @@ def _report(context: Context, plan: Plan, standing: Standing) -> RunReport:
 class Outcome:
     """The new stores, and how they were made and compared."""
 
-    receipts: list[Receipt]
+    standing: Standing
+    """Before they were published."""
     folders: dict[str, Path]
     """Each new store partition that this run assembled or found, by id."""
     verification: Verification
@@ -82,9 +82,7 @@ class Outcome:
 
 def run_report(
     context: Context,
-    plan: Plan,
     outcome: Outcome,
-    standing: Standing,
     *,
     done_before: list[Receipt],
     published: Path | None,
@@ -92,9 +90,10 @@ def run_report(
     seconds: dict[str, float],
 ) -> RunReport:
     """The report of one run. No `seconds`: the migration was finished before, and this run did nothing."""
+    standing, plan = outcome.standing, context.plan
     behind, held = ask_broker(context.spec, standing)
     dead_letters, before = outcome.dead_letters, {receipt.attempt for receipt in done_before}
-    own = rewriting_of(standing, (receipt for receipt in outcome.receipts if receipt.attempt not in before))
+    own = rewriting_of(standing, (receipt for receipt in standing.receipts if receipt.attempt not in before))
     state = _state(outcome.verification, published)
     place = f"the new stores are in {context.home / 'new'}, the old ones are unchanged; " if published is None else ""
     return RunReport(
@@ -106,7 +105,7 @@ def run_report(
         target_format=context.spec.target.format,
         source=context.spec.source_path,
         store_partitions=len(plan.store_partitions),
-        totals=totals_of(outcome.receipts, standing.every_tail),
+        totals=standing.totals,
         throughput=throughput_of(standing),
         chunks_planned=len(plan.chunks),
         chunks_done_before=len(done_before),
@@ -119,7 +118,7 @@ def run_report(
         dead_letter_columns=() if dead_letters is None else dead_letter_columns(),
         concerns=(*concerns, *retention_concerns(standing)),
         changelog=note_of(context.spec, context.conversion, standing),
-        changelogs=changelog_reports(standing.rows),
+        changelogs=changelog_reports(standing.changelogs),
         held=held,
         warnings=(*plan.warnings, *context.warnings),
         next_step=place
@@ -169,14 +168,13 @@ class AtBroker:
 
 def catch_up_report(
     context: Context,
-    plan: Plan,
-    standing: Standing,
     at_broker: AtBroker | None = None,
     found: Sequence[Tail] = (),
     *,
     seconds: float,
 ) -> CatchUpReport:
     """The report of one catch-up; `at_broker`: None where the application replays the changelog itself."""
+    standing = context.standing
     concerns = every_concern(context.spec, standing)
     held = not_accepted(concerns)
     following = next_step(context.spec, standing, standing.state, held)
@@ -192,7 +190,7 @@ def catch_up_report(
         what = "nothing can be read: what is behind is in an open transaction"
     return CatchUpReport(
         name=context.spec.name,
-        migration_id=plan.migration_id,
+        migration_id=context.plan.migration_id,
         what=what,
         tails=tuple(
             TailReport(

@@ -76,7 +76,7 @@ def status_of(
         throughput=throughput_of(standing),
         runs=len(standing.runs),
         last_commit_ms=standing.last_commit_ms,
-        changelogs=changelog_reports(standing.rows),
+        changelogs=changelog_reports(standing.changelogs),
         held=held,
         behind=behind,
         verification=standing.verification,

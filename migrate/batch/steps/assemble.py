@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
 
 from migrate.batch.context import Context
 from migrate.batch.home import CHANGELOG, NEW, OVERLAYS
 from migrate.batch.identity import created_state
-from migrate.batch.ledger.standing import Standing
-from migrate.batch.ledger.table import Ledger, SharedCommits
+from migrate.batch.ledger.table import SharedCommits
 from migrate.batch.plan.new_stores import link_written, make_overlay, overlay_of, plan_of, write_changes
 from migrate.batch.plan.target_layout import PositionEntries
 from migrate.batch.source.snapshot import snapshot_directories
 from migrate.errors import ChunkFailedError, MigrationError
-from migrate.model.changelogs import Tail
 from migrate.model.key_range import show_key
 from migrate.model.ledger_row import Step
-from migrate.model.plan import DatabasePlan, Plan
+from migrate.model.plan import DatabasePlan
 from migrate.model.receipt import Receipt
 from migrate.model.store_partition import StorePartition, StoreState
 from migrate.stores.batch import Batch
@@ -34,22 +31,20 @@ from migrate.stores.rocksdb.openings import keeping_open, open_pooled
 from migrate.stores.rocksdb.writing import SstWriter, TableOptions, create_database
 
 
-def assemble(context: Context, plan: Plan, ledger: Ledger, receipts: list[Receipt]) -> dict[str, Path]:
-    """Assemble the new store partitions, and return their directories by id.
+def assemble(context: Context) -> None:
+    """Assemble the new store partitions.
 
     Those of an earlier run are used as they are, unless a verification has found them wrong. Rows share commits: what
     a killed run made and did not commit, the next one removes and makes again.
     """
-    standing = Standing(context.home, ledger.rows, plan)
-    folders = {each: folder for each, folder in standing.assembled.items() if folder not in standing.refuted}
-    left = [partition for partition in plan.store_partitions if partition.id not in folders]
+    standing = context.standing
+    right = {each for each, folder in standing.assembled.items() if folder not in standing.refuted}
+    left = [partition for partition in context.plan.store_partitions if partition.id not in right]
     if not left:
-        return folders  # and leave no empty folder of this run
-    assert standing.plan is not None
-    waiting = _Waiting(context, ledger, standing)
+        return  # and leave no empty folder of this run
+    waiting = _Waiting(context)
     with _links(context.home / NEW / context.run_id) as links:
-        entries = PositionEntries(context.spec, standing.plan)
-        assembly = Assembly(context, standing.plan, by_place(receipts), entries, links, standing.tails)
+        assembly = Assembly(context, links)
         try:
             for partition in left:
                 context.stop.check()
@@ -57,24 +52,22 @@ def assemble(context: Context, plan: Plan, ledger: Ledger, receipts: list[Receip
                 folder, state = assembly.make(partition)
                 context.notify("assemble.ingested", store_partition=partition, folder=folder)
                 waiting.add(partition, folder, state)
-                folders[partition.id] = folder
         except MigrationError:
             waiting.commit()  # else the next run, or this one after a repair, would make them again
             raise
         waiting.commit()
-    return folders
 
 
 class _Waiting:
     """New store partitions that wait for the commit that says that they are durable."""
 
-    def __init__(self, context: Context, ledger: Ledger, standing: Standing) -> None:
-        self._context, self._ledger, self._standing = context, ledger, standing
-        self._commits = SharedCommits(ledger)
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._commits = SharedCommits(context.commit)
         self._folders: list[tuple[StorePartition, Path]] = []
 
     def add(self, partition: StorePartition, folder: Path, state: StoreState) -> None:
-        home, standing = self._context.home, self._standing
+        home, standing = self._context.home, self._context.standing
         relative = folder.relative_to(home)
         detail: dict[str, object] = {"folder": str(relative), "state": state.model_dump()}
         detail["revision"] = standing.revision_id
@@ -83,7 +76,7 @@ class _Waiting:
             overlay = overlay_folder(self._context, partition)
             detail |= {"tail": tails[-1].number, "overlay": str(overlay.relative_to(home))}
             unsynced += [_unsynced(overlay, partition)]
-        row = self._ledger.row(Step.ASSEMBLED, store_partition=partition.id, detail=detail)
+        row = self._context.row(Step.ASSEMBLED, store_partition=partition.id, detail=detail)
         self._commits.add(row, unsynced=chain.from_iterable(unsynced))
         self._folders.append((partition, folder))
         if self._commits.commit_due():
@@ -120,32 +113,29 @@ Entries = dict[str, dict[bytes, bytes]]
 """Values by column family and key."""
 
 
-@dataclass(frozen=True, slots=True)
 class Assembly:
     """Makes the new store partitions of one run."""
 
-    context: Context
-    plan: Plan
-    chunks: defaultdict[tuple[str, str], list[Receipt]]
-    """By (store partition, database), in key order."""
-    entries: PositionEntries
-    """Put into each RocksDB directory."""
-    links: Path
-    """An empty folder for links to the chunks: ingestion moves its files."""
-    tails: Mapping[str, Sequence[Tail]]
-    """By store partition."""
+    def __init__(self, context: Context, links: Path) -> None:
+        """`links`: an empty folder for links to the chunks: ingestion moves its files."""
+        self._context = context
+        self._plan = context.plan
+        self._chunks = by_place(context.standing.receipts)
+        self._tails = context.standing.tails
+        self._entries = PositionEntries(context.spec, context.plan)
+        self._links = links
 
     def make(self, partition: StorePartition) -> tuple[Path, StoreState]:
         """Make the new store partition. Returns its directory, of which only tables are durable, and its state.
 
         Raises ChunkFailedError where chunks overlap.
         """
-        folder = self.context.home / NEW / self.context.run_id / partition.id
+        folder = self._context.home / NEW / self._context.run_id / partition.id
         remove_tree(folder)
-        directories = self.plan.new_partition(partition).below(folder)
-        if tails := self.tails.get(partition.id, ()):
-            home = self.context.home
-            make_overlay(home, tails, [*directories], overlay_folder(self.context, partition), self.links)
+        directories = self._plan.new_partition(partition).below(folder)
+        if tails := self._tails.get(partition.id, ()):
+            home = self._context.home
+            make_overlay(home, tails, [*directories], overlay_folder(self._context, partition), self._links)
         contents = {}
         for database, directory in directories.items():
             contents[database] = self._make_database(partition, database, directory)
@@ -153,15 +143,15 @@ class Assembly:
         return folder, created_state(directories, contents)
 
     def _make_database(self, partition: StorePartition, database: str, directory: Path) -> StoreContent:
-        home, mapped = self.context.home, plan_of(self.plan, partition.id, database)
+        home, mapped = self._context.home, plan_of(self._plan, partition.id, database)
         snapshots = snapshot_directories(home, partition)
-        files = _link_chunks(home, self.chunks[partition.id, database], self.links)
+        files = _link_chunks(home, self._chunks[partition.id, database], self._links)
         with keeping_open():
             for number, family in enumerate(mapped.carried_families):
-                records = carried_records(mapped, snapshots, family, self.context.conversion.position_keys)
-                files[family] = _write_carried(records, self.links / f"carried-{number}.sst")
-            changes = write_changes(overlay_of(overlay_folder(self.context, partition), database), self.links)
-        entries = self.entries.of(partition.id)
+                records = carried_records(mapped, snapshots, family, self._context.conversion.position_keys)
+                files[family] = _write_carried(records, self._links / f"carried-{number}.sst")
+            changes = write_changes(overlay_of(overlay_folder(self._context, partition), database), self._links)
+        entries = self._entries.of(partition.id)
         families = {mapping.target: TableOptions(compression=mapping.compression) for mapping in mapped.mappings}
         families = dict.fromkeys((*mapped.carried_families, *entries, DEFAULT_FAMILY), TableOptions()) | families
         content = create_database(directory, families, files, entries, changes=changes)

@@ -6,9 +6,10 @@ import hashlib
 import json
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -16,7 +17,6 @@ from pydantic import ValidationError
 from migrate.batch.chunk.compare_stores import CompareTask, OverlayTask, VerifyTask, compare_gaps
 from migrate.batch.context import Context
 from migrate.batch.identity import spec_identity
-from migrate.batch.ledger.table import Ledger
 from migrate.batch.plan.cut import cut_points, ranges_between, slot_share
 from migrate.batch.plan.make_plan import plan_partition
 from migrate.batch.plan.new_stores import overlay_of, plan_of
@@ -41,27 +41,37 @@ _MOST_RANGES = 4096
 """In larger stores the ranges grow instead: each range is a row of the ledger, which `status` reads."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Subject:
     """The new stores to verify, with what they were made of."""
 
     context: Context
-    plan: Plan
     databases: tuple[DatabasePlan, ...]
     """Every RocksDB directory that there should be, according to the snapshot."""
-    folders: Mapping[str, Path]
-    """The new stores, by store partition."""
-    receipts: Sequence[Receipt]
-    range_bytes: int
+    range_bytes: int = 0
     """About how many bytes of the old stores one task reads."""
-    overlays: Mapping[str, Path] = field(default_factory=dict)
-    """By store partition, the folder of what its tails have changed."""
     tables: Tables = field(default_factory=dict)
     """The digests of the new tables, from before any record of them was compared."""
 
-    def snapshots_of(self, database: DatabasePlan) -> dict[str, Path]:
-        """The snapshots of the RocksDB directories of its store partition, by name."""
-        return self.context.snapshots_of(self.plan, database.store_partition)
+    @cached_property
+    def plan(self) -> Plan:
+        """The plan of the migration."""
+        return self.context.plan
+
+    @cached_property
+    def folders(self) -> Mapping[str, Path]:
+        """The new stores, by store partition."""
+        return self.context.new_stores
+
+    @cached_property
+    def receipts(self) -> Sequence[Receipt]:
+        """The receipts of the chunks that they were made of."""
+        return self.context.standing.receipts
+
+    @cached_property
+    def overlays(self) -> Mapping[str, Path]:
+        """By store partition, the folder of what its tails have changed."""
+        return self.context.standing.overlays
 
     def target_of(self, database: DatabasePlan) -> Path:
         """The RocksDB directory in the new store."""
@@ -91,11 +101,9 @@ def as_text(path: Path | None) -> str | None:
     return None if path is None else str(path)
 
 
-def databases_with_tails(
-    plan: Plan, databases: Sequence[DatabasePlan], overlays: Mapping[str, Path]
-) -> tuple[DatabasePlan, ...]:
+def databases_with_tails(context: Context, databases: Sequence[DatabasePlan]) -> tuple[DatabasePlan, ...]:
     """These, which are made of the snapshot, and what tails make of them: segments that expire, and further ones."""
-    found = []
+    plan, overlays, found = context.plan, context.standing.overlays, list[DatabasePlan]()
     for partition in plan.store_partitions:
         mine = [each for each in databases if each.store_partition == partition.id]
         names = plan.new_partition(partition).databases
@@ -107,13 +115,13 @@ def databases_with_tails(
     return tuple(found)
 
 
-def expected_databases(context: Context, plan: Plan) -> tuple[DatabasePlan, ...]:
+def expected_databases(context: Context) -> tuple[DatabasePlan, ...]:
     """The new RocksDB directories according to the snapshot; only the names of store partitions are the plan's."""
     return tuple(
         database
-        for partition in plan.store_partitions
+        for partition in context.plan.store_partitions
         for database in plan_partition(
-            context.spec, partition, context.snapshots_of(plan, partition.id), context.conversion, _list_store
+            context.spec, partition, context.snapshots_of(partition.id), context.conversion, _list_store
         )
     )
 
@@ -143,9 +151,6 @@ FamilyPlace = tuple[str, str, str]
 """(store partition, database, column family) of the new store."""
 
 
-LedgerOpener = Callable[[], Ledger]
-
-
 class _Comparison(Stored):
     """The `detail` of a row: one range that was found equal."""
 
@@ -171,8 +176,6 @@ class EqualRanges:
     """Reads the ranges that an interrupted verification has committed, and commits further ones."""
 
     subject: Subject
-    open_ledger: LedgerOpener
-    """Called with the first commit."""
     _subjects: dict[str, str] = field(init=False)
     """By store partition."""
     _began_at_ms: int = field(default_factory=lambda: int(time.time() * 1000))
@@ -183,9 +186,9 @@ class EqualRanges:
         """Record the state of the files before the first record is read."""
         self._subjects = dict(_digests(self.subject))
 
-    def committed(self, rows: Sequence[Row]) -> Iterator[EqualRange]:
-        """The ranges among these rows that count; those of other files or another conversion do not."""
-        for row in rows:
+    def committed(self) -> Iterator[EqualRange]:
+        """The ranges in the ledger that count; those of other files or another conversion do not."""
+        for row in self.subject.context.standing.compared_so_far:
             try:
                 comparison = _Comparison.model_validate_json(row.detail)
             except ValidationError:  # of a newer release: the range is compared again
@@ -225,7 +228,7 @@ class EqualRanges:
         is_due = time.monotonic() - self._committed_at >= SECONDS_BETWEEN_COMMITS
         if not self._waiting or not (is_due or context.stop.is_requested):
             return
-        self.open_ledger().commit(*(row for _, row in self._waiting))
+        context.commit(*(row for _, row in self._waiting))
         tasks = [task for task, _ in self._waiting]
         self._waiting, self._committed_at = [], time.monotonic()
         context.notify("verify.ranges-committed", ranges=tasks)
@@ -240,7 +243,7 @@ def _digests(subject: Subject) -> Iterator[tuple[str, str]]:
         layout[database.store_partition].append(database.model_dump_json())
     for partition in plan.store_partitions:
         new = plan.new_partition(partition).below(subject.folders[partition.id])
-        files = _states(context.snapshots_of(plan, partition.id)), _states(new)
+        files = _states(context.snapshots_of(partition.id)), _states(new)
         text = json.dumps((conversion, layout[partition.id], files, subject.tables.get(partition.id)))
         yield partition.id, hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -349,7 +352,7 @@ def compare_tasks(
     subject: Subject, database: DatabasePlan, done: Mapping[FamilyPlace, list[KeyRange]]
 ) -> Iterator[CompareTask]:
     """Comparisons of all old records but those in `done`, family by family, in ranges of the old stores' keys."""
-    snapshots = subject.snapshots_of(database)
+    snapshots = subject.context.snapshots_of(database.store_partition)
     directories = [snapshots[each.database] for each in database.sources]
     is_large = database.data_bytes > subject.range_bytes
     points = cut_points(directories, subject.range_bytes) if is_large else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,8 +16,7 @@ from migrate.engine.portable import RecordDigest
 from migrate.errors import ChunkFailedError, CorruptionError, MigrationError, RefusedError, VerificationError
 from migrate.model.changelogs import Tail, TailFile
 from migrate.model.key_range import subtract
-from migrate.model.ledger_row import Row, Step
-from migrate.model.plan import Plan
+from migrate.model.ledger_row import Step
 from migrate.model.receipt import Receipt, Written, read_receipt
 from migrate.model.store_partition import StorePartition
 from migrate.model.values import with_seal
@@ -57,9 +56,10 @@ def is_as_written(home: Path, written: Written | TailFile) -> bool:
     return (digest.records, str(digest)) == (written.records, written.digest)
 
 
-def without_damaged_tails(context: Context, standing: Standing) -> Standing:
+def without_damaged_tails(context: Context) -> Standing:
     """The standing before the first damaged tail of each store partition: from there on they have to be made again."""
     damaged: dict[str, int] = {}
+    standing = context.standing
     every = [tail for tails in standing.tails.values() for tail in tails]
     for tail in every:
         if tail.store_partition not in damaged and not _is_intact(context.home, tail):
@@ -75,7 +75,7 @@ def without_damaged_tails(context: Context, standing: Standing) -> Standing:
     rows = [
         row for row in standing.rows if row.step is not Step.TAIL or (row.store_partition, row.facts["number"]) in names
     ]
-    return Standing(context.home, rows)
+    return standing.with_rows(rows)
 
 
 def _is_intact(home: Path, tail: Tail) -> bool:
@@ -88,28 +88,29 @@ def _is_intact(home: Path, tail: Tail) -> bool:
 class Repairs:
     """The repairs of one run."""
 
-    def __init__(self, context: Context, plan: Plan) -> None:
+    def __init__(self, context: Context) -> None:
         self._context = context
         self._home = context.home
-        self._plan = plan
         self._assembled_again: set[str] = set()
 
-    def discard_damaged(self, error: MigrationError, rows: Sequence[Row], receipts: list[Receipt]) -> list[Receipt]:
-        """Set the damaged files that caused `error` aside, and return the receipts of undamaged chunks.
+    def discard_damaged(self, error: MigrationError) -> None:
+        """Set the damaged files that caused `error` aside: their chunks are pending again.
 
         Raises the error where no file of the migration is damaged, and ChunkFailedError the third time that one is.
         """
         partition = None if isinstance(error, VerificationError) else self._partition_of(error)
         if partition is None:
             raise error
-        damaged = [each for each in receipts if each.store_partition == partition.id and not self._is_intact(each)]
+        mine = (each for each in self._context.standing.receipts if each.store_partition == partition.id)
+        damaged = [each for each in mine if not self._is_intact(each)]
         if not damaged and partition.id in self._assembled_again:
             raise error
-        self._drop_assembled(partition, rows)
+        self._drop_assembled(partition)
         if not damaged:
             self._assembled_again.add(partition.id)
             self._context.warn(f"{error.message}: the new store of {partition.id} is assembled again from its chunks")
         times = {receipt.attempt: self._set_aside(receipt) for receipt in damaged}
+        self._context.standing = self._context.standing.looked_at_again()
         for receipt in damaged:
             if times[receipt.attempt] >= MOST_TIMES:
                 raise ChunkFailedError(
@@ -117,15 +118,13 @@ class Repairs:
                     hint=f"check the disk that holds {self._home} (the system's log, smartctl), and whether a process "
                     "removes files there; then run the command again, or start over with a work_dir on another disk",
                 )
-        return [receipt for receipt in receipts if receipt.attempt not in times]
 
     def _partition_of(self, error: MigrationError) -> StorePartition | None:
         """The store partition whose chunks or new store cannot be read; None: the error has another cause."""
         place = error.place
         roots = [self._home / "chunks", *(self._home / "new").glob("*")]
-        folders = {partition.id: [root / partition.id for root in roots] for partition in self._plan.store_partitions}
-        for partition in self._plan.store_partitions:
-            if place is not None and any(place.is_relative_to(folder) for folder in folders[partition.id]):
+        for partition in self._context.plan.store_partitions:
+            if place is not None and any(place.is_relative_to(root / partition.id) for root in roots):
                 return partition
         return None
 
@@ -138,9 +137,9 @@ class Repairs:
             return False
         return all(is_as_written(self._home, written) for written in receipt.written if written.file is not None)
 
-    def _drop_assembled(self, partition: StorePartition, rows: Sequence[Row]) -> None:
+    def _drop_assembled(self, partition: StorePartition) -> None:
         """Remove the new store, which links to the chunks' files; never an old store, the application's (I8)."""
-        folder = Standing(self._home, rows).assembled.get(partition.id)
+        folder = self._context.standing.assembled.get(partition.id)
         old = rocksdb_identities(self._home / "snapshot")
         if folder is not None and old.isdisjoint(rocksdb_identities(folder)):
             remove_tree(folder)

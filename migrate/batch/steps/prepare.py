@@ -3,44 +3,54 @@
 from __future__ import annotations
 
 from migrate.batch.changelog.take_key_times import SampledTimes
-from migrate.batch.context import Context, make_context
-from migrate.batch.home import claim, finish_abandoned, remove_unfinished, store_plan
+from migrate.batch.context import Context, command
+from migrate.batch.home import claim, remove_unfinished, store_plan
 from migrate.batch.identity import check_identity, check_snapshot, present_identity
+from migrate.batch.ledger.receipts_in_force import Revision
 from migrate.batch.ledger.standing import Standing
-from migrate.batch.ledger.table import Ledger
-from migrate.batch.log import logged
 from migrate.batch.plan.make_plan import make_plan
 from migrate.batch.preflight.check import Purpose
 from migrate.batch.preflight.checklist import Preflight
 from migrate.batch.preflight.directories import check_not_opened_since
-from migrate.batch.run_lock import alone_in_its_folder, one_run_at_a_time
 from migrate.batch.source.snapshot import find_snapshot, take_snapshot
 from migrate.batch.source.source import find_source
 from migrate.batch.status.next_step import may_catch_up
 from migrate.errors import SpecError, system_errors_explained
 from migrate.model.events import Listener, ignore
-from migrate.model.plan import Plan
 from migrate.model.reports import SnapshotReport
 from migrate.spec.changelog_way import sees_times
 from migrate.spec.spec import Spec
+from migrate.spec.user_function import name_warnings
 
 
 def run_preflight(context: Context, purpose: Purpose, standing: Standing | None = None) -> Preflight:
     """Make every check of a run or of a snapshot. Raises RefusedError for the first that fails."""
-    preflight = Preflight(context, purpose, standing)
+    preflight = Preflight(context, purpose, standing or context.standing)
     preflight.check()
     context.notify("source.checked", source=preflight.source)
     return preflight
 
 
-def prepare(context: Context, preflight: Preflight, ledger: Ledger) -> Plan:
-    """The stored plan of this migration, which is made where there is none. Raises RefusedError."""
-    stored = preflight.stored
+def prepare(context: Context, revision: Revision | None) -> None:
+    """Make every check of a run, open the ledger, and make the snapshot and the plan where there is none.
+
+    `revision`: the one to be registered. Raises RefusedError for the first check that fails.
+    """
+    preflight = run_preflight(context, "run", None if revision is None else context.standing.as_revised(revision))
+    claim(context.home, context.spec.source_path)
+    context.open_ledger(preflight.migration_id)
+    context.notify("ledger.opened")
+    for sentence in name_warnings(context.ref):
+        context.warn(sentence)
     if not preflight.is_snapshot_current:
-        ledger.check_not_fenced()
+        context.check_not_fenced()
         store_snapshot(context, preflight, is_for_later=False)
-    if stored is not None and stored.chunk_size == context.spec.run.chunk_size:
-        return stored
+    if preflight.stored is None or preflight.stored.chunk_size != context.spec.run.chunk_size:
+        _make_plan(context, preflight)
+
+
+def _make_plan(context: Context, preflight: Preflight) -> None:
+    stored = preflight.stored
     with SampledTimes(context.spec, context.conversion, preflight.source) as times:
         plan = make_plan(
             context.spec,
@@ -61,15 +71,15 @@ def prepare(context: Context, preflight: Preflight, ledger: Ledger) -> Plan:
             context.home, [each.responses for each in (context.ref.key, context.ref.value) if each is not None]
         )
     store_plan(context.home, plan)
+    context.standing = context.standing.with_plan(plan)
     context.notify("plan.stored", plan=plan)
-    return plan
 
 
-def check_unchanged(context: Context, plan: Plan) -> None:
+def check_unchanged(context: Context) -> None:
     """Raises RefusedError where the application runs again, or has written since the snapshot was taken."""
     source = find_source(context.spec)
     source.check_stopped()
-    check_identity(plan.identity, present_identity(source, plan, context.home))
+    check_identity(context.plan.identity, present_identity(source, context.plan, context.home))
     check_not_opened_since(context.spec, context.conversion, source)
 
 
@@ -90,7 +100,6 @@ def store_snapshot(context: Context, preflight: Preflight, *, is_for_later: bool
 
 
 @system_errors_explained()
-@alone_in_its_folder
 def snapshot(spec: Spec, *, on_event: Listener = ignore) -> SnapshotReport:
     """Take the snapshot that [run] source = "snapshot" converts; it replaces an earlier one.
 
@@ -109,10 +118,8 @@ def snapshot(spec: Spec, *, on_event: Listener = ignore) -> SnapshotReport:
             "this migration converts the live directory, of which `run` takes the snapshot itself",
             hint='to let the application work during the run: [run] source = "snapshot"',
         )
-    context = make_context(spec, logged(spec.name, on_event))
-    Preflight(context, "snapshot").check_before_lock()
-    with one_run_at_a_time(spec.home):
-        finish_abandoned(spec.home)
+    context = Context(spec, on_event).loaded()
+    with command(context, before_lock=Preflight(context, "snapshot").check_before_lock):
         preflight = run_preflight(context, "snapshot")
         claim(spec.home, spec.source_path)
         remove_unfinished(spec.home)

@@ -11,16 +11,12 @@ from migrate.batch.changelog.held_topics import check_none_missing, left_behind
 from migrate.batch.changelog.store_changelogs import rewritten_lines
 from migrate.batch.context import Context
 from migrate.batch.home import _temporary
-from migrate.batch.ledger.changelog_standing import ChangelogStanding
 from migrate.batch.ledger.gates import require_acceptance, signed_off
-from migrate.batch.ledger.standing import Standing
-from migrate.batch.ledger.table import Ledger
 from migrate.batch.plan.target_layout import write_new_positions
 from migrate.batch.source.source import is_another_system, source_system, target_system
 from migrate.batch.steps.prepare import check_unchanged
 from migrate.errors import RefusedError
 from migrate.model.ledger_row import Step
-from migrate.model.plan import Plan
 from migrate.model.reports import Concern, Held
 from migrate.model.store_partition import StorePartition
 from migrate.stores.carry_over import carry_over, copy_attributes
@@ -29,9 +25,7 @@ from migrate.stores.rocksdb.layout import identity_of
 from migrate.systems.base import Archives
 
 
-def publish(
-    context: Context, plan: Plan, ledger: Ledger, folders: dict[str, Path], concerns: tuple[Concern, ...]
-) -> Path | None:
+def publish(context: Context, concerns: tuple[Concern, ...]) -> Path | None:
     """Publish the new stores, and return the directory; None: `cutover` exchanges stores in place.
 
     Raises what `require_acceptance` raises where a concern is not accepted.
@@ -41,17 +35,16 @@ def publish(
         require_acceptance((concern for concern in concerns if concern.kind == "mismatch"), "this run settles nothing")
         return None
     temporary = _temporary(target, context.run_id)
-    archives = target_system(context.spec).archives
-    if not _was_renamed(plan, archives, Standing(context.home, ledger.rows), target):
+    if not _was_renamed(context, target):
         require_acceptance(concerns, "nothing was published, and the new stores are kept")
         _check_free(target)
-        missing = _missing(context, ledger)
-        check_unchanged(context, plan)
+        missing = _missing(context)
+        check_unchanged(context)
         context.notify("publish.started", target=target)
         try:
-            _build(context, plan, ledger, folders, temporary)
-            _intend(context, plan, ledger, temporary, signed_off(concerns), missing=missing)
-            ledger.check_not_fenced()
+            _build(context, temporary)
+            _intend(context, temporary, signed_off(concerns), missing)
+            context.check_not_fenced()
             rename_into_place(temporary, target)
         except BaseException:
             remove_tree(temporary)  # otherwise a full disk would stay full, and each further run would add to it
@@ -59,7 +52,7 @@ def publish(
         context.notify("publish.renamed", target=target)
     else:
         fsync_directory(target.parent)  # the run that renamed it may have died before that was durable (I1)
-    ledger.commit(ledger.row(Step.PUBLISHED, detail={"path": str(target)}))
+    context.record(Step.PUBLISHED, detail={"path": str(target)})
     context.notify("publish.committed", target=target)
     return target
 
@@ -72,10 +65,10 @@ def _check_free(target: Path) -> None:
         )
 
 
-def _build(context: Context, plan: Plan, ledger: Ledger, folders: dict[str, Path], temporary: Path) -> None:
+def _build(context: Context, temporary: Path) -> None:
     """Build the complete directory under a name of this run's."""
-    written, target = ChangelogStanding(ledger.rows), target_system(context.spec)
-    found = {each.id: rewritten_lines(target, written, each.id) for each in plan.store_partitions}
+    plan, folders, target = context.plan, context.standing.assembled, target_system(context.spec)
+    found = {each.id: rewritten_lines(target, context.standing.changelogs, each.id) for each in plan.store_partitions}
     rewritten = {partition: lines for partition, lines in found.items() if lines is not None}
     new_stores = [(plan.new_partition(each), folders[each.id]) for each in plan.store_partitions]
     source, system = context.spec.source_path, source_system(context.spec)
@@ -86,13 +79,13 @@ def _build(context: Context, plan: Plan, ledger: Ledger, folders: dict[str, Path
     write_new_positions(context.spec, plan, temporary, rewritten)
     path = context.spec.target_path or temporary
     fsync_all(target.layout.complete(temporary, path, [partition for partition, _ in new_stores]))
-    check_unchanged(context, plan)
+    check_unchanged(context)
     context.notify("publish.built", temporary=temporary)
 
 
-def _missing(context: Context, ledger: Ledger) -> tuple[Held, ...]:
+def _missing(context: Context) -> tuple[Held, ...]:
     """The partitions that are left behind, as the spec says. Raises RefusedError where it does not."""
-    topics = ChangelogStanding(ledger.rows).topics
+    topics = context.standing.changelogs.topics
     if topics is None:
         return ()
     with cluster_of(context.spec) as cluster:
@@ -102,36 +95,28 @@ def _missing(context: Context, ledger: Ledger) -> tuple[Held, ...]:
     return missing
 
 
-def _intend(
-    context: Context,
-    plan: Plan,
-    ledger: Ledger,
-    temporary: Path,
-    accepted: Sequence[Concern],
-    *,
-    missing: Sequence[Held],
-) -> None:
+def _intend(context: Context, temporary: Path, accepted: Sequence[Concern], missing: Sequence[Held]) -> None:
     """Commit that the directory is about to be renamed, and what was accepted."""
     intent: dict[str, object] = {
         "path": str(context.spec.target_path),
-        "stores": _identities(plan, target_system(context.spec).archives, temporary),
+        "stores": _identities(context, temporary),
         "accepted": [concern.model_dump() for concern in accepted],
         "missing": [each.model_dump() for each in missing],
     }
-    ledger.commit(ledger.row(Step.PUBLISHING, detail=intent))
+    context.record(Step.PUBLISHING, detail=intent)
     context.notify("publish.intended", target=context.spec.target_path)
 
 
-def _was_renamed(plan: Plan, archives: Archives, standing: Standing, target: Path) -> bool:
+def _was_renamed(context: Context, target: Path) -> bool:
     """Whether an earlier run died between the rename and its row: `target` has the stores that it made."""
-    intents = [(each["path"], each["stores"]) for each in standing.publications]
-    return target.is_dir() and (str(target), _identities(plan, archives, target)) in intents
+    intents = [(each["path"], each["stores"]) for each in context.standing.publications]
+    return target.is_dir() and (str(target), _identities(context, target)) in intents
 
 
-def _identities(plan: Plan, archives: Archives, application: Path) -> list[str]:
+def _identities(context: Context, application: Path) -> list[str]:
     """RocksDB's identity of each new store, empty where it has none; of an archive the number of its inode."""
-    found: list[str] = []
-    for partition in map(plan.new_partition, plan.store_partitions):
+    found, archives = list[str](), target_system(context.spec).archives
+    for partition in map(context.plan.new_partition, context.plan.store_partitions):
         if (archive := archives.of(application, partition)) is not None:
             found.append(str(archive.stat().st_ino))
         else:

@@ -17,10 +17,8 @@ from migrate.batch.home import CHANGELOG, NEW, OVERLAYS, remove_unfinished, temp
 from migrate.batch.identity import RetiredStores
 from migrate.batch.ledger.receipts_in_force import FIRST, Revision, assembled_by, attempts_at, disjoint, has_files
 from migrate.batch.ledger.standing import Standing
-from migrate.batch.ledger.table import Ledger
 from migrate.batch.steps.assemble import LINKS
 from migrate.model.ledger_row import Step, chunk_row
-from migrate.model.plan import Plan
 from migrate.model.receipt import Receipt, attempt_name, attempt_of, read_receipt, run_of
 from migrate.stores.files import remove_empty, remove_tree
 
@@ -28,46 +26,47 @@ _File = tuple[str, str]
 """Its folder and its name: of thousands, a Path each is slow."""
 
 
-def reconcile(context: Context, plan: Plan, ledger: Ledger) -> list[Receipt]:
-    """Commit the receipts that the ledger lacks, remove unreferenced files, and return the receipts in force."""
-    standing = Standing(context.home, ledger.rows)
-    older = {row.run_id for row in ledger.rows} - {context.run_id}
-    files = _files_of(context.home, older)
-    found = _uncommitted(standing, plan, files)
+def reconcile(context: Context) -> None:
+    """Commit the receipts that the ledger lacks, and remove unreferenced files."""
+    files = _files_of(context.home, _older(context))
+    found = _uncommitted(context.standing, files)
     if adopted := [mine for receipt in found if (mine := _adopt(context, receipt)) is not None]:
-        ledger.commit(*(chunk_row(receipt) for receipt in adopted))
+        context.commit(*(chunk_row(receipt) for receipt in adopted))
         context.notify("chunks.adopted", receipts=adopted)
-        standing = Standing(context.home, ledger.rows)
-    _remove_orphans(context, plan, standing, older, files)
+    _remove_orphans(context, files)
     context.notify("orphans.removed")
-    return standing.receipts
 
 
-def revise(context: Context, ledger: Ledger, revision: Revision, receipts: list[Receipt]) -> None:
+def _older(context: Context) -> set[str]:
+    """The runs before this one."""
+    return {row.run_id for row in context.standing.rows} - {context.run_id}
+
+
+def revise(context: Context, revision: Revision) -> None:
     """Commit the revision. The chunks that lack rejected or dropped records are rewritten from then on.
 
     So are those that lacked some before an earlier revision; and everything that earlier ones have rewritten if a
     verification has shown that functions differ in other records too.
     """
-    standing = Standing(context.home, ledger.rows)
-    is_refuted, fixed = standing.mismatch is not None, _replacements(standing, receipts)
+    standing = context.standing
+    is_refuted, fixed = standing.mismatch is not None, _replacements(standing)
     void = tuple(
         each.attempt
-        for each in receipts
+        for each in standing.receipts
         if each.rejected or each.dropped or (each.revision != FIRST and (is_refuted or each.attempt in fixed))
     )
     detail = revision.model_copy(update={"superseded": void}).model_dump(mode="json")
-    ledger.commit(ledger.row(Step.REVISED, detail=detail))
+    context.record(Step.REVISED, detail=detail)
     context.notify("conversion.revised", revision=revision.number, superseded=len(void))
 
 
-def _replacements(standing: Standing, receipts: list[Receipt]) -> set[str]:
+def _replacements(standing: Standing) -> set[str]:
     """The attempts in the place of chunks that lacked rejected or dropped records."""
     void = {attempt for revision in standing.revisions for attempt in revision.superseded}
-    return attempts_at(receipts, (each for each in standing.recorded if each.attempt in void))
+    return attempts_at(standing.receipts, (each for each in standing.recorded if each.attempt in void))
 
 
-def _uncommitted(standing: Standing, plan: Plan, files: Iterable[_File]) -> list[Receipt]:
+def _uncommitted(standing: Standing, files: Iterable[_File]) -> list[Receipt]:
     """Receipts, among these files of older runs, that no row has; of two attempts at one chunk, one."""
     known = {receipt.attempt for receipt in standing.recorded}
     taken = disjoint(standing.receipts)
@@ -76,7 +75,7 @@ def _uncommitted(standing: Standing, plan: Plan, files: Iterable[_File]) -> list
         if not name.endswith(".receipt.json") or attempt_of(name) in known:
             continue
         receipt = read_receipt(Path(folder, name))
-        if receipt is None or receipt.attempt in known or receipt.migration_id != plan.migration_id:
+        if receipt is None or receipt.attempt in known or receipt.migration_id != standing.migration_id:
             continue
         if receipt.revision != standing.revision_id:
             continue  # of a function that was replaced since, or of a revision whose row is lost
@@ -109,24 +108,23 @@ def _adopt(context: Context, receipt: Receipt) -> Receipt | None:
     return mine
 
 
-def _remove_orphans(context: Context, plan: Plan, standing: Standing, older: set[str], files: Iterable[_File]) -> None:
-    home = context.home
-    attempts = {receipt.attempt for receipt in standing.receipts}
+def _remove_orphans(context: Context, files: Iterable[_File]) -> None:
+    attempts = {receipt.attempt for receipt in context.standing.receipts}
     for folder, name in files:
         if attempt_of(name) not in attempts:
             Path(folder, name).unlink(missing_ok=True)
-    remove_unfinished(home)
-    _remove_unnamed_stores(context, plan, standing, older)
-    for temporary in temporary_directories(context.spec.target_path, older):
+    remove_unfinished(context.home)
+    _remove_unnamed_stores(context)
+    for temporary in temporary_directories(context.spec.target_path, _older(context)):
         remove_tree(temporary)
 
 
-def _remove_unnamed_stores(context: Context, plan: Plan, standing: Standing, older: set[str]) -> None:
+def _remove_unnamed_stores(context: Context) -> None:
     """Remove new stores that no row names; never an old one, which is the application's (I8)."""
-    home = context.home
-    assembled = _needed(standing)
-    retired = RetiredStores(context.spec.source_path, standing)
-    for run in (home / NEW).glob("*"):
+    older, plan = _older(context), context.plan
+    assembled = _needed(context.standing)
+    retired = RetiredStores(context.spec.source_path, context.standing)
+    for run in (context.home / NEW).glob("*"):
         if run.name not in older:
             continue
         remove_tree(run / LINKS)
@@ -136,7 +134,7 @@ def _remove_unnamed_stores(context: Context, plan: Plan, standing: Standing, old
                 remove_tree(folder)
             remove_empty(folder.parent, below=run)
         remove_empty(run, below=run.parent)
-    _remove_unnamed_overlays(home, plan, standing, older)
+    _remove_unnamed_overlays(context, older)
 
 
 def _needed(standing: Standing) -> set[Path]:
@@ -145,27 +143,26 @@ def _needed(standing: Standing) -> set[Path]:
     return {*{partition: standing.home / facts["folder"] for partition, facts in made}.values()}
 
 
-def _remove_unnamed_overlays(home: Path, plan: Plan, standing: Standing, older: set[str]) -> None:
-    overlays = set(standing.overlays.values())
-    for run in (home / CHANGELOG).glob(f"{OVERLAYS}-*"):
+def _remove_unnamed_overlays(context: Context, older: set[str]) -> None:
+    overlays = set(context.standing.overlays.values())
+    for run in (context.home / CHANGELOG).glob(f"{OVERLAYS}-*"):
         if run.name.removeprefix(f"{OVERLAYS}-") not in older:
             continue
-        for partition in plan.store_partitions:
+        for partition in context.plan.store_partitions:
             if run / partition.id not in overlays:
                 remove_tree(run / partition.id)
             remove_empty((run / partition.id).parent, below=run)
         remove_empty(run, below=run.parent)
 
 
-def remove_superseded(context: Context, ledger: Ledger) -> None:
+def remove_superseded(context: Context) -> None:
     """Remove new stores, overlays and files of tails, of runs before this one, that no row needs any more."""
-    standing = Standing(context.home, ledger.rows)
-    older = {row.run_id for row in ledger.rows} - {context.run_id}
-    assert standing.plan is not None
-    _remove_unnamed_stores(context, standing.plan, standing, older)
-    named = {context.home / file.file for tails in standing.tails.values() for tail in tails for file in tail.files}
-    named |= {context.home / (tail.rejects_file or ".") for tails in standing.tails.values() for tail in tails}
-    for partition in standing.plan.store_partitions:
+    older = _older(context)
+    _remove_unnamed_stores(context)
+    tails = [tail for found in context.standing.tails.values() for tail in found]
+    named = {context.home / file.file for tail in tails for file in tail.files}
+    named |= {context.home / (tail.rejects_file or ".") for tail in tails}
+    for partition in context.plan.store_partitions:
         for path in (context.home / CHANGELOG / partition.id).glob("tail-*/*"):
             if path not in named and run_of(path.name) in older:
                 remove_tree(path) if path.is_dir() else path.unlink(missing_ok=True)

@@ -12,8 +12,7 @@ from migrate.batch.chunk.executor import Executor, Finished, run_all
 from migrate.batch.chunk.rewrite_chunk import RewriteTask
 from migrate.batch.context import Context
 from migrate.batch.ledger.receipts_in_force import pending_chunks, totals_of
-from migrate.batch.ledger.standing import Standing
-from migrate.batch.ledger.table import Ledger, SharedCommits
+from migrate.batch.ledger.table import SharedCommits
 from migrate.batch.stop import RERUN
 from migrate.engine.chunk_source import Inputs, inputs_of
 from migrate.engine.left_out import WAY_ON
@@ -28,45 +27,42 @@ from migrate.errors import (
 from migrate.model.comparison import Totals
 from migrate.model.display import plural
 from migrate.model.ledger_row import Step, StoppedRun, chunk_row
-from migrate.model.plan import Chunk, Plan
+from migrate.model.plan import Chunk
 from migrate.model.receipt import Receipt
 
 
-def rewrite(
-    context: Context, executor: Executor, plan: Plan, ledger: Ledger, *, before: list[Receipt]
-) -> list[Receipt]:
-    """Rewrite the pending chunks, and return all receipts, including those of earlier runs (`before`).
+def rewrite(context: Context, executor: Executor) -> None:
+    """Rewrite the pending chunks.
 
     Raises ChunkFailedError, RejectedError, DroppedError, or InterruptedMigrationError at the end of the time budget.
     """
     budget = context.spec.run.time_budget
     deadline = None if budget is None else time.monotonic() + budget.total_seconds()
-    pending = pending_chunks(plan, before)
-    revision = Standing(context.home, ledger.rows).revision_id
-    tasks = _tasks(context, plan, pending, revision)
+    before = context.receipts
+    pending = pending_chunks(context.plan, before)
+    tasks = _tasks(context, pending)
     started = lambda task: context.notify("chunk.started", task=task)  # noqa: E731 - one line, used once
     name = context.spec.name
     running = run_all(executor, tasks, on_start=started, name=name, deadline=deadline, stop=context.stop)
-    rewritten = _Rewritten(context, ledger, before)
-    for finished in _reporting_failures(context, ledger, revision, rewritten, running):
+    rewritten = _Rewritten(context, before)
+    for finished in _reporting_failures(context, rewritten, running):
         rewritten.add([result for _, result in finished if isinstance(result, Receipt)])
     rewritten.commit()
-    receipts = rewritten.receipts
-    if left := len(pending) - (len(receipts) - len(before)):
+    if left := len(pending) - rewritten.count:
         why = "interrupted" if context.stop.is_requested else "the time budget is used up"
-        raise InterruptedMigrationError(f"{why} with {left} of {plural(len(plan.chunks), 'chunk')} left", hint=RERUN)
-    check_left_out(context, totals_of(receipts))
-    return receipts
+        whole = plural(len(context.plan.chunks), "chunk")
+        raise InterruptedMigrationError(f"{why} with {left} of {whole} left", hint=RERUN)
+    check_left_out(context, totals_of(context.standing.receipts))
 
 
 class _Rewritten:
-    """All receipts, and commits of those that came since the last one."""
+    """Commits of the chunks that ended since the last one, and the number of all records that are left out."""
 
-    def __init__(self, context: Context, ledger: Ledger, before: list[Receipt]) -> None:
-        self.receipts = list(before)
+    def __init__(self, context: Context, before: list[Receipt]) -> None:
+        self.count = 0
+        self._fresh: list[Receipt] = []
         self._context = context
-        self._commits = SharedCommits(ledger)
-        self._committed = len(before)
+        self._commits = SharedCommits(context.commit)
         self._rejected = sum(receipt.rejected for receipt in before)
         self._dropped = sum(receipt.dropped for receipt in before)
 
@@ -77,7 +73,8 @@ class _Rewritten:
         """
         if fresh:
             self._context.notify("chunk.finished", receipts=fresh)
-        self.receipts += fresh
+        self.count += len(fresh)
+        self._fresh += fresh
         self._rejected += sum(receipt.rejected for receipt in fresh)
         self._dropped += sum(receipt.dropped for receipt in fresh)
         self._commits.add(*map(chunk_row, fresh))
@@ -95,8 +92,8 @@ class _Rewritten:
             self._announce()
 
     def _announce(self) -> None:
-        fresh, self._committed = self.receipts[self._committed :], len(self.receipts)
-        self._context.notify("chunk.committed", receipts=fresh)
+        committed, self._fresh = self._fresh, []
+        self._context.notify("chunk.committed", receipts=committed)
 
     @property
     def _excess(self) -> ChunkFailedError | None:
@@ -110,29 +107,27 @@ class _Rewritten:
         return None
 
 
-def _reporting_failures(
-    context: Context, ledger: Ledger, revision: str, rewritten: _Rewritten, finished: Iterator[Finished]
-) -> Iterator[Finished]:
+def _reporting_failures(context: Context, rewritten: _Rewritten, finished: Iterator[Finished]) -> Iterator[Finished]:
     try:
         yield from finished
     except MigrationError as error:
         rewritten.commit()
         if isinstance(error, RecordRejectedError) and error.chunk is not None:
-            stopped = StoppedRun(revision=revision, chunk=error.chunk, reason=error.reason)
-            where = error.chunk.store_partition
-            ledger.commit(ledger.row(Step.FAILED, store_partition=where, detail=stopped.model_dump(mode="json")))
+            stopped = StoppedRun(revision=context.standing.revision_id, chunk=error.chunk, reason=error.reason)
+            context.record(Step.FAILED, store_partition=error.chunk.store_partition, detail=stopped)
         context.notify("chunk.failed", error=error)
         raise
 
 
-def _tasks(context: Context, plan: Plan, pending: Iterable[Chunk], revision: str) -> Iterator[RewriteTask]:
+def _tasks(context: Context, pending: Iterable[Chunk]) -> Iterator[RewriteTask]:
+    plan, revision = context.plan, context.standing.revision_id
     sources: dict[tuple[str, str], Inputs] = {}
     for chunk in pending:
         place = (chunk.store_partition, chunk.database)
         database = plan.database(*place)
         if place not in sources:
             sources[place] = inputs_of(
-                database, context.snapshots_of(plan, chunk.store_partition), context.times_of(chunk.store_partition)
+                database, context.snapshots_of(chunk.store_partition), context.times_of(chunk.store_partition)
             )
         yield RewriteTask(
             home=str(context.home),

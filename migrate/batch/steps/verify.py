@@ -13,15 +13,11 @@ from migrate.batch.chunk.compare_stores import VerifyTask
 from migrate.batch.chunk.executor import Executor, run_all
 from migrate.batch.context import Context
 from migrate.batch.ledger.gates import after_replay
-from migrate.batch.ledger.standing import Standing
-from migrate.batch.ledger.table import Ledger
-from migrate.batch.plan.new_stores import AssembledStores
 from migrate.batch.plan.target_layout import PositionEntries
 from migrate.batch.steps.assemble import Entries, carried_records
 from migrate.batch.steps.comparisons import (
     EqualRanges,
     FullVerification,
-    LedgerOpener,
     Subject,
     databases_with_tails,
     expected_databases,
@@ -32,7 +28,7 @@ from migrate.engine.portable import RecordDigest
 from migrate.errors import MigrationError, VerificationError
 from migrate.model.comparison import Mismatch, Verification, Verified, as_verified, differing
 from migrate.model.display import plural
-from migrate.model.ledger_row import Row, Step
+from migrate.model.ledger_row import Step
 from migrate.model.plan import DatabasePlan, Plan
 from migrate.stores.batch import Batch
 from migrate.stores.merge import batches_without
@@ -48,77 +44,64 @@ _KEEP = (
 )
 
 
-def verify(context: Context, executor: Executor, ledger: Ledger, stores: AssembledStores) -> Verification:
+def verify(context: Context, executor: Executor) -> Verification:
     """Verify as `[run] verify` says, also where an earlier run did: files may have changed on disk since.
 
     Raises VerificationError.
     """
-    standing = Standing(context.home, ledger.rows)
+    standing = context.standing
     is_revised = standing.revision is not None
     mode = "full" if is_revised else context.spec.run.verify
     if mode != context.spec.run.verify:
         context.warn(f'the new stores are verified in full, as after every replay, and not "{context.spec.run.verify}"')
     if mode == "off":
         return Verification(mode="off")
-    so_far = standing.compared_so_far
-    found = compare(context, executor, stores, mode, so_far=so_far, open_ledger=lambda: ledger)
+    found = compare(context, executor, mode)
     hint = f"{after_replay(standing)}; {_AS_IT_WAS}" if is_revised else _KEEP
     if not found.ok:
         raise mismatch_error(found, hint=hint)
     return found
 
 
-def record(context: Context, ledger: Ledger, found: Verification, tables: Tables) -> None:
+def record(context: Context, found: Verification, tables: Tables) -> None:
     """Commit the result for the stores that were assembled last, wherever they are now, and their tables' digests."""
-    folders = Standing(context.home, ledger.rows).newest.values()
+    folders = context.standing.newest.values()
     detail: dict[str, object] = {
         "folders": sorted(str(folder.relative_to(context.home)) for folder in folders),
         "verification": found.model_dump(mode="json"),
         "tables": tables,
     }
-    ledger.commit(ledger.row(Step.VERIFIED if found.ok else Step.MISMATCH, detail=detail))
+    context.record(Step.VERIFIED if found.ok else Step.MISMATCH, detail=detail)
     context.notify("verify.committed", verification=found)
 
 
-def compare(
-    context: Context,
-    executor: Executor,
-    stores: AssembledStores,
-    mode: Mode,
-    *,
-    so_far: Sequence[Row],
-    open_ledger: LedgerOpener,
-) -> Verification:
+def compare(context: Context, executor: Executor, mode: Mode) -> Verification:
     """Compare the new stores with what they should be according to the snapshot, regardless of the plan; and commit it.
 
     The executor compares records. This process compares RocksDB directories and column families, and checks that all
-    was read. In full, ranges that are equal are committed to the ledger as they come, and those among `so_far`, of a
-    verification that was interrupted, are not read again.
+    was read. In full, ranges that are equal are committed to the ledger as they come, and those of a verification that
+    was interrupted are not read again.
     """
-    tables = table_digests(stores.folders)  # before: what is damaged later differs from them, or is compared
+    folders, receipts = context.new_stores, context.standing.receipts
+    tables = table_digests(folders)  # before: what is damaged later differs from them, or is compared
     started = time.monotonic()
-    context.notify("verify.started", mode=mode, records=sum(receipt.records_out for receipt in stores.receipts))
-    plan = stores.plan
-    databases = expected_databases(context, plan)
-    dropped = 0 if mode == "full" else sum(receipt.dropped for receipt in stores.receipts)
-    total = Verification(mode=mode, dropped=dropped)
-    for mismatch in _outer_mismatches(context, stores, databases, mode):
+    context.notify("verify.started", mode=mode, records=sum(receipt.records_out for receipt in receipts))
+    databases = expected_databases(context)
+    total = Verification(mode=mode, dropped=0 if mode == "full" else sum(receipt.dropped for receipt in receipts))
+    for mismatch in _outer_mismatches(context, databases, mode):
         total = with_result(total, as_verified(mismatch))
     if total.ok:  # else the directories that the records belong to may not be there
         size = range_bytes(databases, executor.slots, context.spec.run.chunk_size)
-        laid_over = databases_with_tails(plan, databases, stores.overlays)
-        subject = Subject(context, plan, laid_over, stores.folders, stores.receipts, size, stores.overlays, tables)
-        total = _compare_records(subject, executor, total, EqualRanges(subject, open_ledger), so_far)
+        subject = Subject(context, databases_with_tails(context, databases), size, tables)
+        total = _compare_records(subject, executor, total)
     found = total.model_copy(update={"seconds": round(time.monotonic() - started, 3)})
-    record(context, open_ledger(), found, tables)
+    record(context, found, tables)
     return found
 
 
-def _compare_records(
-    subject: Subject, executor: Executor, total: Verification, ranges: EqualRanges, so_far: Sequence[Row]
-) -> Verification:
-    context, is_full = subject.context, total.mode == "full"
-    before = [*ranges.committed(so_far)] if is_full else []
+def _compare_records(subject: Subject, executor: Executor, total: Verification) -> Verification:
+    context, is_full, ranges = subject.context, total.mode == "full", EqualRanges(subject)
+    before = [*ranges.committed()] if is_full else []
     if before:
         records = sum(each.found.records for each in before)
         dropped = sum(each.found.dropped for each in before)
@@ -159,7 +142,7 @@ def _tasks(
     entries = PositionEntries(context.spec, subject.plan)
     for database in subject.databases:
         if database.is_kept:
-            places = subject.snapshots_of(database), subject.target_of(database)
+            places = context.snapshots_of(database.store_partition), subject.target_of(database)
             stated = entries.of(database.store_partition)
             found: Mismatch | MigrationError | None
             try:
@@ -174,14 +157,12 @@ def _tasks(
     yield from subject.overlay_tasks()
 
 
-def _outer_mismatches(
-    context: Context, stores: AssembledStores, databases: tuple[DatabasePlan, ...], mode: Mode
-) -> Iterator[Mismatch]:
+def _outer_mismatches(context: Context, databases: tuple[DatabasePlan, ...], mode: Mode) -> Iterator[Mismatch]:
     """Directories that are missing or extra, old records that nothing is made of, receipts that do not add up."""
-    yield from unread_records(stores.plan, databases, context.home / "snapshot", context.conversion.source)
+    yield from unread_records(context.plan, databases, context.home / "snapshot", context.conversion.source)
     if mode == "digest":
-        yield from receipt_mismatches(databases, stores.receipts)
-    yield from compare_directories(databases_with_tails(stores.plan, databases, stores.overlays), stores.folders)
+        yield from receipt_mismatches(databases, context.standing.receipts)
+    yield from compare_directories(databases_with_tails(context, databases), context.new_stores)
 
 
 def mismatch_error(found: Verification, *, hint: str) -> VerificationError:

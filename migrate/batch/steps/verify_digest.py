@@ -40,7 +40,7 @@ class DigestVerification:
         context, plan = self._subject.context, self._subject.plan
         metadata = context.conversion.source.metadata_families
         for partition in plan.store_partitions:
-            for name, directory in context.snapshots_of(plan, partition.id).items():
+            for name, directory in context.snapshots_of(partition.id).items():
                 with open_pooled(directory) as opened:
                     families = [family for family in opened.families if family not in metadata]
                     proven = {family: opened.proven_records(family) for family in families}
@@ -71,7 +71,7 @@ class DigestVerification:
 
 
 def _digest_tasks(subject: Subject, database: DatabasePlan, receipts: list[Receipt]) -> Iterator[DigestTask]:
-    snapshots = subject.snapshots_of(database)
+    snapshots = subject.context.snapshots_of(database.store_partition)
     for number, mapping in enumerate(database.mappings if database.is_kept else ()):
         for receipt, keys in zip(receipts, target_ranges(receipts, number), strict=True):
             yield DigestTask(

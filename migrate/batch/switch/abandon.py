@@ -10,6 +10,7 @@ from pathlib import Path
 
 from migrate.batch.changelog.topics import names_of_made
 from migrate.batch.changelog.undo import NO_TOPICS, GivenUp, give_up_changelogs, half_written
+from migrate.batch.context import Context, check_home, command
 from migrate.batch.home import (
     ABANDONED,
     MARKER,
@@ -25,14 +26,12 @@ from migrate.batch.identity import RetiredStores
 from migrate.batch.ledger.changelog_standing import ChangelogStanding
 from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.batch.ledger.table import read_ledger
-from migrate.batch.log import logged
-from migrate.batch.preflight.directories import check_home
-from migrate.batch.run_lock import alone_in_its_folder, one_run_at_a_time, pid_at_work
+from migrate.batch.run_lock import pid_at_work
 from migrate.batch.source.snapshot import snapshot_record
 from migrate.batch.switch.finalize import FREED
 from migrate.errors import DamagedLedgerError, MigrationError, RefusedError, system_errors_explained
 from migrate.model.display import plural, size
-from migrate.model.events import Event, Listener, ignore
+from migrate.model.events import Listener, ignore
 from migrate.model.journal import Journal
 from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import Plan
@@ -44,7 +43,6 @@ from migrate.stores.rocksdb.layout import rocksdb_identities
 
 
 @system_errors_explained()
-@alone_in_its_folder
 def abandon(spec: Spec, *, on_event: Listener = ignore) -> AbandonReport:
     """Remove our files from the migration's folder, so that another migration may start under the same name.
 
@@ -61,7 +59,7 @@ def abandon(spec: Spec, *, on_event: Listener = ignore) -> AbandonReport:
     """
     check_home(spec)
     is_there = spec.home.is_dir() and any(spec.home.iterdir())
-    left, topics = _remove(spec, logged(spec.name, on_event)) if is_there else ((), NO_TOPICS)
+    left, topics = _remove(Context(spec, on_event, "abandon")) if is_there else ((), NO_TOPICS)
     return AbandonReport(
         name=spec.name,
         removed=spec.home if is_there else None,
@@ -73,32 +71,32 @@ def abandon(spec: Spec, *, on_event: Listener = ignore) -> AbandonReport:
     )
 
 
-def _remove(spec: Spec, on_event: Listener) -> tuple[tuple[Path, ...], GivenUp]:
-    home, topics = spec.home, NO_TOPICS
+def _remove(context: Context) -> tuple[tuple[Path, ...], GivenUp]:
+    spec, home, topics = context.spec, context.home, NO_TOPICS
     left: list[Path] = []
-    with one_run_at_a_time(home):
+    with command(context, rows=_rows):
         if not is_abandoned(home):
-            standing = Standing(home, _rows(spec))
-            _check_nothing_was_switched(spec, standing)
-            on_event(Event("abandon.started"))
-            topics = give_up_changelogs(spec, standing)
+            _check_nothing_was_switched(spec, context.standing)
+            context.notify("abandon.started")
+            topics = give_up_changelogs(context)
             if topics != NO_TOPICS:
-                on_event(Event("abandon.topics-removed"))
-            left += _remove_unpublished(spec, standing.rows)
+                context.notify("abandon.topics-removed")
+            left += _remove_unpublished(spec, context.standing.rows)
             claim(home, spec.source_path)
             (home / MARKER).rename(home / ABANDONED)  # from here on no other command takes it for a migration
             fsync_directory(home)
-            on_event(Event("abandon.renamed"))
+            context.notify("abandon.renamed")
         left += remove_all(home)
-    on_event(Event("abandon.removed"))
+    context.notify("abandon.removed")
     return tuple(left), topics
 
 
-def _rows(spec: Spec) -> list[Row]:
+def _rows(context: Context) -> list[Row]:
+    """The ledger's rows, unrepaired; none where an earlier `abandon` was killed: this one goes on with it."""
     try:
-        return read_ledger(spec.home)
+        return [] if is_abandoned(context.home) else read_ledger(context.home)
     except DamagedLedgerError:
-        if spec.changelog is not None and spec.changelog.way == "append":
+        if context.spec.changelog is not None and context.spec.changelog.way == "append":
             raise  # it alone knows what has to be undone at the broker
         return []  # otherwise it does not keep a migration from being abandoned
 
@@ -167,7 +165,7 @@ def removed_by_finalize(spec: Spec, *, delete_topic: bool = False) -> str:
     """The sentence about `finalize`; empty where it would remove nothing, or is refused."""
     standing = read_standing(spec.home)
     freed, topics = size(_freed(spec.home / name for name in FREED)), ""
-    if delete_topic and (written := ChangelogStanding(standing.rows).topics) is not None:
+    if delete_topic and (written := standing.changelogs.topics) is not None:
         old = ", ".join(dict.fromkeys(written.names.values()))
         topics = f" It deletes the old changelogs at the broker: {old}."
     if standing.step in (Step.CUT_OVER, Step.FINALIZING):
@@ -196,7 +194,7 @@ def removed_by_abandon(spec: Spec) -> str:
             return ""
         if assembled := standing.assembled:
             stores = f" with the new stores of {plural(len(assembled), 'store partition')}"
-        topics = _topics_of(ChangelogStanding(standing.rows))
+        topics = _topics_of(standing.changelogs)
     if not home.is_dir() or pid_at_work(home):
         return ""
     return (

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 
+from migrate.batch.context import Context
+from migrate.batch.ledger.standing import Standing
 from migrate.batch.preflight.check import with_retries
-from migrate.batch.switch.locked_migration import Migration
 from migrate.errors import CorruptionError, RefusedError
 from migrate.stores.files import files_named
 from migrate.stores.rocksdb.database import open_read_only
@@ -14,9 +15,9 @@ from migrate.stores.rocksdb.layout import identity_of
 from migrate.stores.rocksdb.table_digests import digests_of, tables_in
 
 
-def check_staged(migration: Migration, staged: Mapping[str, Path]) -> None:
+def check_staged(context: Context) -> None:
     """Raises RefusedError where a table of the new stores, which nobody has used yet, is not as it was verified."""
-    known = migration.standing.tables or {}
+    known, staged = context.standing.tables or {}, context.standing.assembled
     expected = {
         staged[partition] / name: digest
         for partition, tables in known.items()
@@ -33,12 +34,12 @@ def check_staged(migration: Migration, staged: Mapping[str, Path]) -> None:
             )
 
 
-def check_in_use(migration: Migration) -> None:
+def check_in_use(context: Context) -> None:
     """Raises RefusedError where a table of a store in use is damaged: one of ours is not as it was verified, or one
     that its owner has written since cannot be read."""
-    standing = migration.standing
-    known, ours = standing.tables or {}, _identities(migration)
-    stores = standing.new_stores(migration.application)
+    standing = context.standing
+    known, ours = standing.tables or {}, _identities(context.standing)
+    stores = context.new_stores
     expected = dict(
         each for partition, root in stores.items() for each in _expected(root, known.get(partition, {}), ours)
     )
@@ -59,8 +60,7 @@ def _expected(root: Path, tables: Mapping[str, str], ours: Set[str]) -> Iterator
             yield file, digest
 
 
-def _identities(migration: Migration) -> frozenset[str]:
-    standing = migration.standing
+def _identities(standing: Standing) -> frozenset[str]:
     published = (name for intent in standing.publications for name in intent["stores"])
     return frozenset([*published, *(name for each in standing.journal.exchanges for name in each.new_names)])
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
-from formats import Conversion
 from migrate.batch.changelog.application_group import (
     check_group,
     check_repartition,
@@ -23,17 +21,24 @@ from migrate.batch.changelog.host_claims import fleet_of
 from migrate.batch.changelog.store_changelogs import reached, rewritten_lines
 from migrate.batch.changelog.topics import check_still_ours
 from migrate.batch.changelog.write_topics import end_writing
-from migrate.batch.context import Context, make_context
+from migrate.batch.context import Context
 from migrate.batch.identity import check_identity, check_spec, planned_state, stable_json, store_identity, store_state
 from migrate.batch.ledger.changelog_standing import ChangelogStanding
 from migrate.batch.ledger.gates import Acceptance, concerns_of, require_acceptance, signed_off
 from migrate.batch.plan.target_layout import new_positions
 from migrate.batch.preflight.directories import check_can_be_exchanged, check_free, check_not_opened_since
-from migrate.batch.run_lock import alone_in_its_folder
 from migrate.batch.source.snapshot import SnapshotSource, find_snapshot
 from migrate.batch.source.source import Source, find_source
 from migrate.batch.switch.checksums import check_staged
-from migrate.batch.switch.locked_migration import Migration, check_in_place, is_as_it_was, open_migration, switch_report
+from migrate.batch.switch.locked_migration import (
+    LockedMigration,
+    check_in_place,
+    check_not_refuted,
+    is_as_it_was,
+    open_migration,
+    places_of,
+    switch_report,
+)
 from migrate.batch.switch.store_locations import Places, sync_names
 from migrate.errors import RefusedError, SourceChangedError, system_errors_explained
 from migrate.kafka.cluster import Cluster
@@ -41,7 +46,6 @@ from migrate.model.changelogs import Changelog, Rebuilt, Topics, with_rebuilt
 from migrate.model.events import Listener, ignore
 from migrate.model.journal import AtCutOver, Exchange, Journal
 from migrate.model.ledger_row import Step
-from migrate.model.plan import Plan
 from migrate.model.reports import Concern, Doubt, SwitchReport
 from migrate.model.store_partition import ChangelogOffsets, StorePartition, StoreState
 from migrate.spec.changelog_way import application_of
@@ -51,7 +55,6 @@ from migrate.stores.rocksdb.layout import rocksdb_identities
 
 
 @system_errors_explained()
-@alone_in_its_folder
 def cutover(
     spec: Spec,
     *,
@@ -83,40 +86,38 @@ def cutover(
         ChangelogFailedError: the broker was lost in the middle; the same command goes on.
     """
     check_in_place(spec, "cutover")
-    with open_migration(spec, on_event) as migration:
-        step = migration.standing.step
+    context = Context(spec, on_event, "switch", Acceptance(unverified, accept_rejects), fence=fence)
+    with open_migration(context) as migration:
+        step = context.standing.step
         if step in (Step.CUT_OVER, Step.FINALIZING, Step.FINALIZED):
-            migration.check_not_refuted("the stores are cut over already")
-            return switch_report(migration, migration.standing.journal, step)
+            check_not_refuted(context, "the stores are cut over already")
+            return switch_report(context, context.standing.journal, step)
         if step is Step.ROLLING_BACK:
             raise RefusedError("a rollback is half done", hint="finish it first: stateferry rollback SPEC")
-        acceptance = Acceptance(unverified, accept_rejects)
-        journal = (
-            _resume(migration)
-            if step is Step.CUTTING_OVER
-            else _start(migration, acceptance, fence=fence, checksums=checksums)
-        )
-        return switch_report(migration, journal, Step.CUT_OVER)
+        journal = _resume(migration) if step is Step.CUTTING_OVER else _start(migration, checksums=checksums)
+        return switch_report(context, journal, Step.CUT_OVER)
 
 
-def _start(migration: Migration, acceptance: Acceptance, *, fence: bool, checksums: bool) -> Journal:
-    stores = verified_stores(migration, acceptance)
-    with migration.locking(stores.plan.store_partitions, stores.staged.values()) as check_unopened:
-        migration.notify("cutover.started")
-        journal = start_journal(migration, stores, fence=fence)
+def _start(migration: LockedMigration, *, checksums: bool) -> Journal:
+    context = migration.context
+    accepted = _check_stores(context)
+    with migration.locking(context.plan.store_partitions, context.standing.assembled.values()) as check_unopened:
+        context.notify("cutover.started")
+        journal = _journal(context, accepted)
         if journal.broker is not None:
-            migration.notify("cutover.asked")
+            context.notify("cutover.asked")
         if checksums:
-            check_staged(migration, stores.staged)
-        migration.notify("cutover.checked")
-        migration.record(Step.CUTTING_OVER, journal)
-        migration.notify("cutover.intended")
+            check_staged(context)
+        context.notify("cutover.checked")
+        context.record(Step.CUTTING_OVER, detail=journal)
+        context.notify("cutover.intended")
         _carry_out(migration, journal, check_unopened)
     return journal
 
 
-def _resume(migration: Migration) -> Journal:
-    journal, every = migration.standing.journal, migration.places(migration.standing.journal)
+def _resume(migration: LockedMigration) -> Journal:
+    journal = migration.context.standing.journal
+    every = places_of(migration.context, journal)
     with migration.locking_all(every) as check_unopened:
         for places in every:
             if not is_as_it_was(places, places.old_store, places.entry.old_state):
@@ -125,14 +126,15 @@ def _resume(migration: Migration) -> Journal:
                     hint="go back to the old stores (stateferry rollback SPEC), then start over (stateferry abandon "
                     "SPEC, stateferry run SPEC)",
                 )
-        check_nobody_is_at_work(migration)
+        check_nobody_is_at_work(migration.context.spec)
         _carry_out(migration, journal, check_unopened)
     return journal
 
 
-def _carry_out(migration: Migration, journal: Journal, check_unopened: Callable[[], None]) -> None:
+def _carry_out(migration: LockedMigration, journal: Journal, check_unopened: Callable[[], None]) -> None:
     """Carry out the exchanges, also after a kill: each step checks whether it is done already."""
-    notify, every = migration.notify, migration.places(journal)
+    context = migration.context
+    notify, every = context.notify, places_of(context, journal)
     for places in every:
         _check_places(places, {("new", "old"), ("new", "none"), ("old", "new"), ("none", "new")})
     # a position must never be ahead of the store in that place
@@ -140,24 +142,24 @@ def _carry_out(migration: Migration, journal: Journal, check_unopened: Callable[
     migration.write_positions(migration.between(each, each.before, each.after) for each in entries)
     notify("cutover.positioned")
     for places in every:
-        migration.ledger.check_not_fenced()
+        context.check_not_fenced()
         places.make_new_live()
         notify("cutover.exchanged", store_partition=places.entry.partition)
-    sync_names(every, migration.home)
+    sync_names(every, context.home)
     for places in every:
         places.shelve_old()
-    sync_names(every, migration.home, live=False)  # nothing moved there since
+    sync_names(every, context.home, live=False)  # nothing moved there since
     notify("cutover.shelved")
     migration.write_positions((each.in_use, each.after) for each in entries)
     if journal.broker is not None:
         with half_done("the cut-over is half done, so start no version of the application"):
-            fleet_of(migration.spec, journal.broker.topics).mark("in-use")
+            fleet_of(context.spec, journal.broker.topics).mark("in-use")
         notify("cutover.marked")
     check_unopened()
     for places in every:
         _check_places(places, {("none", "new")})
     notify("cutover.done")
-    migration.record(Step.CUT_OVER, journal)
+    context.record(Step.CUT_OVER, detail=journal)
     notify("cutover.committed")
 
 
@@ -175,71 +177,55 @@ _RUN = "stateferry run SPEC"
 _START_OVER = "the new stores no longer match: start over (stateferry abandon SPEC, then stateferry run SPEC)"
 
 
-@dataclass(frozen=True, slots=True)
-class VerifiedStores:
-    """The verified new store partitions of a migration, ready to go live."""
-
-    plan: Plan
-    context: Context
-    staged: dict[str, Path]
-    """Where each was assembled, by store partition."""
-    accepted: tuple[Concern, ...]
-    """The concerns that were accepted."""
-
-
-def verified_stores(migration: Migration, acceptance: Acceptance) -> VerifiedStores:
-    """The new stores. Raises RefusedError unless all are assembled and their changelogs written, and what
-    `require_acceptance` raises.
+def _check_stores(context: Context) -> tuple[Concern, ...]:
+    """The concerns that were accepted. Raises RefusedError unless all new stores are assembled and their changelogs
+    written, and what `require_acceptance` raises.
     """
-    spec, standing = migration.spec, migration.standing
-    plan = standing.plan
-    if plan is None:
-        raise RefusedError(f"the migration {spec.name!r} has no plan in {migration.home}", hint=_RUN)
-    context = make_context(spec, migration.listener)
+    spec, standing = context.spec, context.standing
+    if standing.plan is None:
+        raise RefusedError(f"the migration {spec.name!r} has no plan in {context.home}", hint=_RUN)
     check_spec(spec, context.ref, standing)
     if not standing.is_assembled:
         raise RefusedError(f"the new stores of {spec.name!r} are not complete", hint=f"{_RUN} completes them")
-    concerns = concerns_of(spec, standing, standing.totals, acceptance)
+    concerns = concerns_of(spec, standing, context.acceptance)
     require_acceptance(concerns, "nothing was cut over")
-    accepted = signed_off(concerns)
-    changelogs = changelog_concerns(spec, standing, acceptance)
+    changelogs = changelog_concerns(spec, standing, context.acceptance)
     require_acceptance(changelogs, "nothing was cut over")
-    accepted += signed_off(changelogs)
-    return VerifiedStores(plan, context, standing.assembled, accepted)
+    return signed_off((*concerns, *changelogs))
 
 
-def start_journal(migration: Migration, stores: VerifiedStores, *, fence: bool) -> Journal:
+def _journal(context: Context, accepted: tuple[Concern, ...]) -> Journal:
     """The journal of the exchanges. Raises RefusedError where old or new stores have changed."""
-    live = find_source(migration.spec)
-    source = _checked_source(migration, stores, live)
-    check_can_be_exchanged(migration.spec, live)
+    live = find_source(context.spec)
+    source = _checked_source(context, live)
+    check_can_be_exchanged(context.spec, live)
     if isinstance(source, SnapshotSource):
         _check_not_behind(live, source)
     exchanges = tuple(
-        _exchange(migration, stores, source, each)
+        _exchange(context, source, each)
         for each in live.partitions
-        if each.databases or stores.plan.new_partition(each).databases  # otherwise there is nothing to exchange
+        if each.databases or context.plan.new_partition(each).databases  # otherwise there is nothing to exchange
     )
     if source is live:
-        check_not_opened_since(migration.spec, stores.context.conversion, live)
-    broker, doubts = ask_broker(migration, source, stores.context.conversion, fence=fence)
+        check_not_opened_since(context.spec, context.conversion, live)
+    broker, doubts = _ask_broker(context, source)
     return Journal(
-        source=stable_json(migration.spec.source),
-        changelog=note_of(migration.spec, stores.context.conversion, migration.standing),
-        warnings=(*stores.plan.warnings, *doubts),
-        accepted=stores.accepted,
+        source=stable_json(context.spec.source),
+        changelog=note_of(context.spec, context.conversion, context.standing),
+        warnings=(*context.plan.warnings, *doubts),
+        accepted=accepted,
         exchanges=exchanges,
         broker=broker,
     )
 
 
-def _checked_source(migration: Migration, stores: VerifiedStores, live: Source) -> Source:
-    planned = {partition.id: partition for partition in stores.plan.store_partitions}
+def _checked_source(context: Context, live: Source) -> Source:
+    planned = {partition.id: partition for partition in context.plan.store_partitions}
     if moved := ", ".join(sorted({partition.id for partition in live.partitions} ^ planned.keys())):
         raise SourceChangedError(f"tasks were added or removed since: {moved}", hint=_START_OVER)
-    if migration.spec.run.source == "snapshot":
-        source = find_snapshot(migration.spec)
-        check_identity(stores.plan.identity, store_identity(source))
+    if context.spec.run.source == "snapshot":
+        source = find_snapshot(context.spec)
+        check_identity(context.plan.identity, store_identity(source))
         return source
     for partition in live.partitions:
         if moved := ", ".join(sorted({*partition.databases} ^ {*planned[partition.id].databases})):
@@ -247,10 +233,10 @@ def _checked_source(migration: Migration, stores: VerifiedStores, live: Source) 
     return live
 
 
-def _exchange(migration: Migration, stores: VerifiedStores, source: Source, partition: StorePartition) -> Exchange:
+def _exchange(context: Context, source: Source, partition: StorePartition) -> Exchange:
     """The exchange of one store partition, given as it is now."""
-    live, staged = migration.application / partition.path, stores.staged[partition.id]
-    new_partition = stores.plan.new_partition(partition)
+    live, staged = context.application / partition.path, context.standing.assembled[partition.id]
+    new_partition = context.plan.new_partition(partition)
     if not new_partition.databases:
         raise SourceChangedError(
             f"{partition.id} had no segment when its snapshot was taken, and has some now", hint=_START_OVER
@@ -261,37 +247,37 @@ def _exchange(migration: Migration, stores: VerifiedStores, source: Source, part
             f"{live} has no file IDENTITY, which distinguishes the old store from the new one",
             hint="let the application open the store once: RocksDB writes it; or name a [target] path",
         )
-    if (taken := migration.application / new_partition.path) != live:
+    if (taken := context.application / new_partition.path) != live:
         check_free(taken)
     if own_like(live, staged):
         fsync_tree(staged)
-    before = source.system.offsets.read(migration.application, partition)
+    before = source.system.offsets.read(context.application, partition)
     return Exchange(
         partition=partition,
         new_partition=new_partition,
-        staged=staged.relative_to(migration.home),
+        staged=staged.relative_to(context.home),
         old=Path("old", partition.id),
         old_names=tuple(sorted(old_names)),
         new_names=tuple(sorted(rocksdb_identities(staged))),
-        old_state=_old_state(migration, stores.plan, source, partition),
-        new_state=_new_state(migration, staged, new_partition),
+        old_state=_old_state(context, source, partition),
+        new_state=_new_state(context, staged, new_partition),
         before=before,
-        after=_position_of_new(migration, source, stores.plan.partition(partition.id), before),
+        after=_position_of_new(context, source, context.plan.partition(partition.id), before),
     )
 
 
-def _old_state(migration: Migration, plan: Plan, source: Source, partition: StorePartition) -> StoreState:
+def _old_state(context: Context, source: Source, partition: StorePartition) -> StoreState:
     # since its snapshot the application may have made other segments
-    is_same = plan.partition(partition.id).databases == partition.databases
-    then = planned_state(plan, partition, migration.home) if is_same else None
-    state = store_state(partition.directories(migration.application), then)
+    is_same = context.plan.partition(partition.id).databases == partition.databases
+    then = planned_state(context.plan, partition, context.home) if is_same else None
+    state = store_state(partition.directories(context.application), then)
     if then is not None and state.content != then.content and not isinstance(source, SnapshotSource):
         raise SourceChangedError(f"{partition.id} was written to since it was converted", hint=_START_OVER)
     return state
 
 
-def _new_state(migration: Migration, staged: Path, partition: StorePartition) -> StoreState:
-    then = migration.standing.states[staged]
+def _new_state(context: Context, staged: Path, partition: StorePartition) -> StoreState:
+    then = context.standing.states[staged]
     try:
         state = store_state(partition.below(staged), then)
     except RefusedError as error:
@@ -306,13 +292,12 @@ def _new_state(migration: Migration, staged: Path, partition: StorePartition) ->
 
 
 def _position_of_new(
-    migration: Migration, source: Source, partition: StorePartition, before: ChangelogOffsets
+    context: Context, source: Source, partition: StorePartition, before: ChangelogOffsets
 ) -> ChangelogOffsets:
     """The new store's positions: the snapshot's, if it was made from one; in its own changelog, if one was written."""
-    written = ChangelogStanding(migration.standing.rows)
-    rewritten = rewritten_lines(migration.system, written, partition.id)
+    rewritten = rewritten_lines(source.system, context.standing.changelogs, partition.id)
     stated = source.record.positions[partition.id] if isinstance(source, SnapshotSource) else before
-    return new_positions(migration.spec, partition, stated, rewritten)
+    return new_positions(context.spec, partition, stated, rewritten)
 
 
 def _check_not_behind(live: Source, snapshot: SnapshotSource) -> None:
@@ -344,22 +329,20 @@ _CATCH_UP = "stateferry catch-up SPEC brings them, once the application has stop
 _ABANDON = "stateferry abandon SPEC, then stateferry run SPEC, starts over"
 
 
-def check_nobody_is_at_work(migration: Migration) -> None:
+def check_nobody_is_at_work(spec: Spec) -> None:
     """Raises RefusedError while the application's group has members. Without `[changelog]` no broker is asked."""
-    if migration.spec.changelog is not None:
-        with cluster_of(migration.spec) as cluster:
-            check_group(cluster, application_of(migration.spec), migration.spec)
+    if spec.changelog is not None:
+        with cluster_of(spec) as cluster:
+            check_group(cluster, application_of(spec), spec)
 
 
-def ask_broker(
-    migration: Migration, source: Source, conversion: Conversion, *, fence: bool
-) -> tuple[AtCutOver | None, tuple[str, ...]]:
+def _ask_broker(context: Context, source: Source) -> tuple[AtCutOver | None, tuple[str, ...]]:
     """What the broker says at a cut-over, None where nothing was written there; and warnings.
 
-    `fence`: transactions that dead instances of this host left open are ended. Raises RefusedError where the
-    application is at work, or a changelog is not as the stores need it.
+    Transactions that dead instances of this host left open are ended, if that was asked for. Raises RefusedError where
+    the application is at work, or a changelog is not as the stores need it.
     """
-    spec, standing = migration.spec, ChangelogStanding(migration.standing.rows)
+    spec, standing = context.spec, context.standing.changelogs
     if spec.changelog is None:
         return None, ()
     with cluster_of(spec) as cluster:
@@ -367,15 +350,15 @@ def ask_broker(
         warnings = _doubts(group)
         if (topics := standing.topics) is None:
             return None, warnings
-        if fence:
+        if context.fence:
             end_transactions(cluster, spec, source, topics.changelogs, ours={})
-        end_writing(cluster, migration.home)
-        at = reached(spec, migration.standing.rows, source)
+        end_writing(cluster, context.home)
+        at = reached(spec, context.standing, source)
         _check_changelogs(cluster, standing, topics, at)
         check_repartition(cluster, spec, topics.changelogs)
         if missing := check_none_missing(cluster, spec, topics):
             warnings += (left_behind(missing),)
-        warnings += _doubts(check_other_topics(cluster, spec, conversion))
+        warnings += _doubts(check_other_topics(cluster, spec, context.conversion))
         offsets = committed_offsets(cluster, application_of(spec))
         if not offsets and not isinstance(group, Doubt):
             warnings += _doubts(hidden_offsets(application_of(spec)))

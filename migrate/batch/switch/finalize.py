@@ -8,6 +8,7 @@ from migrate.batch.changelog.broker_access import cluster_of, half_done
 from migrate.batch.changelog.held_topics import in_words, missing_partitions
 from migrate.batch.changelog.host_claims import fleet_of
 from migrate.batch.changelog.topics import old_topics
+from migrate.batch.context import Context
 from migrate.batch.home import (
     CHANGELOG,
     CHUNKS,
@@ -19,12 +20,15 @@ from migrate.batch.home import (
     remove_folder,
     remove_store,
 )
-from migrate.batch.ledger.changelog_standing import ChangelogStanding
 from migrate.batch.ledger.gates import signed_off
-from migrate.batch.preflight.directories import check_home
-from migrate.batch.run_lock import alone_in_its_folder
 from migrate.batch.switch.checksums import check_in_use
-from migrate.batch.switch.locked_migration import Migration, open_migration, switch_report
+from migrate.batch.switch.locked_migration import (
+    check_not_refuted,
+    mismatch_of,
+    open_migration,
+    places_of,
+    switch_report,
+)
 from migrate.batch.switch.store_locations import is_seen
 from migrate.errors import RefusedError, system_errors_explained
 from migrate.kafka.cluster import Cluster
@@ -41,7 +45,6 @@ FREED = (OLD, NEW, CHUNKS, DAMAGED_CHUNKS, CHANGELOG, SNAPSHOT)
 
 
 @system_errors_explained()
-@alone_in_its_folder
 def finalize(
     spec: Spec,
     *,
@@ -68,52 +71,52 @@ def finalize(
         VerificationError: a verification found the new stores wrong.
         ChangelogFailedError: the broker was lost in the middle; the same command goes on.
     """
-    check_home(spec)
-    with open_migration(spec, on_event) as migration:
-        step, journal = migration.standing.switch
+    context = Context(spec, on_event, "switch")
+    with open_migration(context):
+        step, journal = context.standing.switch
         if step is Step.FINALIZED:
             if delete_topic:
-                _check_old_topics(migration)
-            removed = _delete_old_topics(migration) if delete_topic else ()
-            return switch_report(migration, journal, step).model_copy(update={"removed_topics": removed})
-        if step not in (Step.CUT_OVER, Step.FINALIZING) and migration.standing.published is None:
+                _check_old_topics(context)
+            removed = _delete_old_topics(context) if delete_topic else ()
+            return switch_report(context, journal, step).model_copy(update={"removed_topics": removed})
+        if step not in (Step.CUT_OVER, Step.FINALIZING) and context.standing.published is None:
             raise RefusedError(f"{spec.name!r} is not cut over yet", hint="stateferry status SPEC shows its state")
-        unseen = _check_new_is_in_use(migration, moved_away=moved_away)
+        unseen = _check_new_is_in_use(context, moved_away=moved_away)
         if accept_mismatch:
             accepted = signed_off(
-                each.model_copy(update={"accepted": "--accept-mismatch"}) for each in migration.mismatch
+                each.model_copy(update={"accepted": "--accept-mismatch"}) for each in mismatch_of(context)
             )
             journal = journal.model_copy(update={"accepted": (*journal.accepted, *accepted)})
         else:
-            migration.check_not_refuted("nothing is given up without --accept-mismatch")
+            check_not_refuted(context, "nothing is given up without --accept-mismatch")
         if delete_topic:
-            _check_old_topics(migration)
+            _check_old_topics(context)
         if step is not Step.FINALIZING:  # else the way back is closed already
-            check_in_use(migration)
-        migration.notify("finalize.started")
-        migration.record(Step.FINALIZING, journal)
-        migration.notify("finalize.intended")
-        _free(migration)
+            check_in_use(context)
+        context.notify("finalize.started")
+        context.record(Step.FINALIZING, detail=journal)
+        context.notify("finalize.intended")
+        _free(context)
         with half_done("the old stores are removed, their changelogs are not"):
-            removed = _delete_old_topics(migration) if delete_topic else ()
-        migration.record(Step.FINALIZED, journal)
-        migration.notify("finalize.committed")
-        report = switch_report(migration, journal, Step.FINALIZED)
-        found = {"moved_away": unseen, "left_over": foreign_in(migration.home), "removed_topics": removed}
+            removed = _delete_old_topics(context) if delete_topic else ()
+        context.record(Step.FINALIZED, detail=journal)
+        context.notify("finalize.committed")
+        report = switch_report(context, journal, Step.FINALIZED)
+        found = {"moved_away": unseen, "left_over": foreign_in(context.home), "removed_topics": removed}
         return report.model_copy(update=found)
 
 
-def _check_old_topics(migration: Migration) -> None:
+def _check_old_topics(context: Context) -> None:
     """Raises RefusedError where no old topic can be removed."""
-    topics = _topics(migration)
-    with _cluster(migration) as cluster:
+    topics = _topics(context)
+    with _cluster(context) as cluster:
         old_topics(cluster, topics)
-        if missing := _left_behind(migration) or missing_partitions(cluster, migration.spec, topics):
+        if missing := _left_behind(context) or missing_partitions(cluster, context.spec, topics):
             raise RefusedError(
                 f"--delete-topic: {in_words(missing)}: the topic is their only copy",
                 hint="run the command without --delete-topic; if nobody needs these keys, delete the topic yourself",
             )
-        fleet = fleet_of(migration.spec, topics)
+        fleet = fleet_of(context.spec, topics)
         if waiting := [each.host for each in fleet.others(fleet.read()) if each.state != "in-use"]:
             raise RefusedError(
                 f"--delete-topic: on {waiting[0]} the stores are not cut over yet, and the old ones need the topic",
@@ -121,25 +124,25 @@ def _check_old_topics(migration: Migration) -> None:
             )
 
 
-def _left_behind(migration: Migration) -> tuple[Held, ...]:
+def _left_behind(context: Context) -> tuple[Held, ...]:
     """The partitions that no host had written when the new stores went live."""
-    broker, intents = migration.standing.journal.broker, migration.standing.publications
+    broker, intents = context.standing.journal.broker, context.standing.publications
     if broker is not None:
         return broker.missing
     return tuple(Held.model_validate(each) for intent in intents[-1:] for each in intent.get("missing", ()))
 
 
-def _delete_old_topics(migration: Migration) -> tuple[str, ...]:
-    with _cluster(migration) as cluster:
-        found = old_topics(cluster, _topics(migration))
+def _delete_old_topics(context: Context) -> tuple[str, ...]:
+    with _cluster(context) as cluster:
+        found = old_topics(cluster, _topics(context))
         for topic in found:
             cluster.delete_topic(topic)
-    migration.notify("finalize.topics-removed")
+    context.notify("finalize.topics-removed")
     return tuple(topic.name for topic in found)
 
 
-def _topics(migration: Migration) -> Topics:
-    topics = ChangelogStanding(migration.standing.rows).topics
+def _topics(context: Context) -> Topics:
+    topics = context.standing.changelogs.topics
     if topics is None or topics.way != "new-topic":
         raise RefusedError(
             "--delete-topic: the new stores have no changelogs of their own, and use the old ones",
@@ -148,48 +151,48 @@ def _topics(migration: Migration) -> Topics:
     return topics
 
 
-def _cluster(migration: Migration) -> Cluster:
-    if migration.spec.changelog is None:
+def _cluster(context: Context) -> Cluster:
+    if context.spec.changelog is None:
         raise RefusedError("--delete-topic: the spec does not say where topics are", hint="restore [changelog] in it")
-    return cluster_of(migration.spec)
+    return cluster_of(context.spec)
 
 
-def _free(migration: Migration) -> None:
-    for places in migration.places(migration.standing.journal):
+def _free(context: Context) -> None:
+    for places in places_of(context, context.standing.journal):
         is_ours = places.old in places.ours  # else the application's: nothing took its place
         if is_ours and rocksdb_identities(places.old) <= {*places.entry.old_names}:  # fewer: killed here before
             remove_store(places.old)
     for name in FREED:
-        remove_folder(migration.home, name)
-        migration.notify("finalize.removed", folder=name)
-    fsync_directory(migration.home)
+        remove_folder(context.home, name)
+        context.notify("finalize.removed", folder=name)
+    fsync_directory(context.home)
 
 
-def _check_new_is_in_use(migration: Migration, *, moved_away: bool) -> tuple[str, ...]:
+def _check_new_is_in_use(context: Context, *, moved_away: bool) -> tuple[str, ...]:
     """The store partitions that are not found: Kafka Streams removes the stores of tasks that moved elsewhere."""
-    published = migration.standing.published
-    directory = published or migration.application
+    published = context.standing.published
+    directory = published or context.application
     if not directory.is_dir():
         raise RefusedError(
             f"{directory} is not there, so that nothing shows that the new stores are in use",
             hint="mount its volume, then run the command again",
         )
-    for places in migration.places(migration.standing.journal):
+    for places in places_of(context, context.standing.journal):
         if places.at(places.live) == "old":
             raise RefusedError(
                 f"{places.live} holds the old store: it was put back",
                 hint="stateferry rollback SPEC completes the way back; to keep the new store, move it there again",
             )
     if published is None:
-        seen = {each.entry.partition.id: each.is_in_use for each in migration.places(migration.standing.journal)}
+        seen = {each.entry.partition.id: each.is_in_use for each in places_of(context, context.standing.journal)}
     else:
-        seen = _published(migration, published)
+        seen = _published(context, published)
     unseen = tuple(name for name, is_there in seen.items() if not is_there)
     if unseen and len(unseen) == len(seen):
         raise RefusedError(
             f"no new store is seen in {directory}, so that nothing shows that they are in use",
             hint="mount its volume, then run the command again; if the application has created all of its stores "
-            f"again, you may remove {migration.home}",
+            f"again, you may remove {context.home}",
         )
     if unseen and not moved_away:
         raise RefusedError(
@@ -200,9 +203,9 @@ def _check_new_is_in_use(migration: Migration, *, moved_away: bool) -> tuple[str
     return unseen
 
 
-def _published(migration: Migration, published: Path) -> dict[str, bool]:
+def _published(context: Context, published: Path) -> dict[str, bool]:
     """Whether each store partition is found in the published directory, by id."""
-    plan = migration.standing.plan
-    names = frozenset(name for intent in migration.standing.publications for name in intent["stores"])
+    plan = context.standing.plan
+    names = frozenset(name for intent in context.standing.publications for name in intent["stores"])
     partitions = () if plan is None else map(plan.new_partition, plan.store_partitions)
     return {each.id: is_seen(published / each.path, each, names) for each in partitions if each.databases}

@@ -1,30 +1,22 @@
-"""A migration opened for a switch: its ledger, its locks and its side files."""
+"""A migration opened for a switch: its locks and its side files."""
 
 from __future__ import annotations
 
 import shutil
-import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from migrate.batch.changelog.concerns import retention_concerns
-from migrate.batch.home import SIDE_FILE, check_ours, claim, finish_abandoned, remove_unfinished
+from migrate.batch.context import Context, command
+from migrate.batch.home import SIDE_FILE, claim, remove_unfinished
 from migrate.batch.identity import stable_json, store_state
 from migrate.batch.ledger.gates import concerns_of, require_acceptance
-from migrate.batch.ledger.standing import Standing
-from migrate.batch.ledger.table import Ledger, read_repaired
-from migrate.batch.log import logged
-from migrate.batch.run_lock import one_run_at_a_time
 from migrate.batch.source.source import source_system
 from migrate.batch.status.next_step import next_step
 from migrate.batch.switch.store_locations import Places
 from migrate.errors import RefusedError, SpecError
-from migrate.model.comparison import Totals
-from migrate.model.events import Event, Listener
 from migrate.model.journal import STATES, Exchange, Journal
 from migrate.model.ledger_row import Step
 from migrate.model.reports import Concern, SwitchReport
@@ -32,76 +24,16 @@ from migrate.model.store_partition import ChangelogOffsets, StorePartition, Stor
 from migrate.spec.spec import Spec
 from migrate.stores.files import can_exchange, files_named, fsync_all, keep_owner, write_synced
 from migrate.stores.lock import holding_locks
-from migrate.systems import System
 
 
-@dataclass(frozen=True)
-class Migration:
-    """A migration that is locked for a switch."""
+class LockedMigration:
+    """The locks and the side files of a migration that is being switched."""
 
-    spec: Spec
-    listener: Listener
-    standing: Standing
-    """Its standing when it was opened."""
-    run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])
-    warnings: tuple[str, ...] = ()
-    """Repairs that were made when it was opened."""
-    _settled: set[Path] = field(default_factory=set)
-    """The directories whose side files this command has made durable."""
-
-    def notify(self, name: str, **facts: Any) -> None:  # noqa: ANN401 - each event has facts of its own
-        """Send an event to the listener."""
-        self.listener(Event(name, facts))
-
-    @cached_property
-    def home(self) -> Path:
-        """The migration's own folder."""
-        return self.spec.home
-
-    @cached_property
-    def application(self) -> Path:
-        """The application's directory."""
-        return self.spec.source_path
-
-    @property
-    def system(self) -> System:
-        """The owning system."""
-        return source_system(self.spec)
-
-    @property
-    def migration_id(self) -> str:
-        """The id in the ledger."""
-        return self.standing.rows[-1].migration_id
-
-    @cached_property
-    def ledger(self) -> Ledger:
-        """The ledger, opened for the first row to commit: this fences off any other run of the migration.
-
-        Raises RefusedError where another command has switched the stores meanwhile.
-        """
-        ledger = Ledger(self.home, self.migration_id, self.run_id, command="switch")
-        found = Standing(self.home, ledger.rows)
-        if (found.switch, found.revision_id) != (self.standing.switch, self.standing.revision_id):
-            raise RefusedError("another command switched these stores meanwhile", hint="stateferry status SPEC")
-        return ledger
-
-    def places(self, journal: Journal) -> list[Places]:
-        """The places of each store partition."""
-        return [Places.of(self.application, self.home, entry) for entry in journal.exchanges]
-
-    def check_not_refuted(self, what: str) -> None:
-        """Raises VerificationError where a verification found the new stores wrong, unless that was accepted."""
-        if self.standing.step not in (Step.FINALIZING, Step.FINALIZED):
-            require_acceptance(self.mismatch, what)
-
-    @property
-    def mismatch(self) -> tuple[Concern, ...]:
-        """The concern that a verification found the new stores wrong, if there is one."""
-        return tuple(each for each in concerns_of(self.spec, self.standing, Totals()) if each.kind == "mismatch")
-
-    def record(self, step: Step, journal: Journal) -> None:
-        """Commit a row with the journal to the ledger, durably."""
-        self.ledger.commit(self.ledger.row(step, detail=journal.model_dump(mode="json")))
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._system = source_system(context.spec)
+        self._settled: set[Path] = set()
+        """The directories whose side files this command has made durable."""
 
     def locking(
         self, partitions: Iterable[StorePartition], stores: Iterable[Path]
@@ -110,7 +42,7 @@ class Migration:
 
         Yields a check that no other process has opened one nevertheless. Raises StoreLockedError where one is open.
         """
-        locks = self.system.layout.lock_files(self.application, list(partitions))
+        locks = self._system.layout.lock_files(self.context.application, list(partitions))
         ours = (lock for folder in stores for lock in files_named("LOCK", folder))
         return holding_locks(dict.fromkeys([*locks, *ours]))
 
@@ -124,9 +56,9 @@ class Migration:
         """Write the positions of these store partitions to their side files, durably; other lines stay."""
         unsettled: set[Path] = set()
         for partition, each in positions:
-            texts = self.system.offsets.write(self.application, partition, each)
-            for file, text in ((self.application / relative, text) for relative, text in texts.items()):
-                is_changed = _replace(file, text, self.home / SIDE_FILE)
+            texts = self._system.offsets.write(self.context.application, partition, each)
+            for file, text in ((self.context.application / relative, text) for relative, text in texts.items()):
+                is_changed = _replace(file, text, self.context.home / SIDE_FILE)
                 if is_changed or file.parent not in self._settled:  # who wrote it may have been killed before
                     unsettled.add(file.parent)
         fsync_all(unsettled)
@@ -145,7 +77,7 @@ class Migration:
 
     @cached_property
     def _is_atomic(self) -> bool:
-        return can_exchange(self.home)
+        return can_exchange(self.context.home)
 
 
 def _replace(file: Path, text: str | None, temporary: Path) -> bool:
@@ -176,26 +108,38 @@ def is_as_it_was(places: Places, root: Path, then: StoreState) -> bool:
 
 
 @contextmanager
-def open_migration(spec: Spec, on_event: Listener) -> Iterator[Migration]:
-    """Lock the migration, and read its ledger. Raises RefusedError where it cannot be switched."""
-    check_ours(spec.home)
-    on_event = logged(spec.name, on_event)
-    with one_run_at_a_time(spec.home):
-        finish_abandoned(spec.home)
-        warnings: list[str] = []
-        standing = Standing(spec.home, read_repaired(spec.home, warnings.append))
+def open_migration(context: Context) -> Iterator[LockedMigration]:
+    """The frame of a command that switches stores. Raises RefusedError where the migration cannot be switched."""
+    with command(context):
+        spec, standing = context.spec, context.standing
         if not standing.rows:
-            raise RefusedError(f"the migration {spec.name!r} has not begun in {spec.home}", hint="stateferry run SPEC")
+            raise RefusedError(
+                f"the migration {spec.name!r} has not begun in {context.home}", hint="stateferry run SPEC"
+            )
         if standing.journal.exchanges and standing.journal.source != stable_json(spec.source):
             raise RefusedError(
                 f"[source] is not what was cut over: {standing.journal.source}",
                 hint="restore [source] in the spec",
             )
-        claim(spec.home, spec.source_path)
-        remove_unfinished(spec.home)
-        for sentence in warnings:
-            on_event(Event("warning", {"sentence": sentence}))
-        yield Migration(spec, on_event, standing, warnings=tuple(warnings))
+        claim(context.home, spec.source_path)
+        remove_unfinished(context.home)
+        yield LockedMigration(context)
+
+
+def places_of(context: Context, journal: Journal) -> list[Places]:
+    """The places of each store partition."""
+    return [Places.of(context.application, context.home, entry) for entry in journal.exchanges]
+
+
+def mismatch_of(context: Context) -> tuple[Concern, ...]:
+    """The concern that a verification found the new stores wrong, if there is one."""
+    return tuple(each for each in concerns_of(context.spec, context.standing) if each.kind == "mismatch")
+
+
+def check_not_refuted(context: Context, what: str) -> None:
+    """Raises VerificationError where a verification found the new stores wrong, unless that was accepted."""
+    if context.standing.step not in (Step.FINALIZING, Step.FINALIZED):
+        require_acceptance(mismatch_of(context), what)
 
 
 def check_in_place(spec: Spec, verb: str) -> None:
@@ -208,24 +152,23 @@ def check_in_place(spec: Spec, verb: str) -> None:
         )
 
 
-def switch_report(migration: Migration, journal: Journal, step: Step) -> SwitchReport:
+def switch_report(context: Context, journal: Journal, step: Step) -> SwitchReport:
     """The report of a command that ended at this step, now or earlier."""
     state, is_back = STATES[step], step is Step.ROLLED_BACK
+    every = places_of(context, journal)
     were_moved = any(not entry.is_moved_in for entry in journal.exchanges)
     return SwitchReport(
-        name=migration.spec.name,
-        migration_id=migration.migration_id,
+        name=context.spec.name,
+        migration_id=context.standing.migration_id,
         state=state,
-        stores=tuple(
-            places.old if is_back and places.entry.is_moved_in else places.live for places in migration.places(journal)
-        ),
-        old_stores=migration.home / "old" if step is Step.CUT_OVER and were_moved else None,
-        concerns=() if is_back else (*journal.accepted, *retention_concerns(migration.standing)),
+        stores=tuple(each.old if is_back and each.entry.is_moved_in else each.live for each in every),
+        old_stores=context.home / "old" if step is Step.CUT_OVER and were_moved else None,
+        concerns=() if is_back else (*journal.accepted, *retention_concerns(context.standing)),
         changelog="" if is_back else journal.changelog,
-        warnings=(*migration.warnings, *journal.warnings),
+        warnings=(*context.warnings, *journal.warnings),
         topics=_topics(journal, is_new=not is_back),
         set_back=journal.broker.set_back if journal.broker is not None and is_back else (),
-        next_step=next_step(migration.spec, migration.standing, state),
+        next_step=next_step(context.spec, context.standing, state),
     )
 
 

@@ -11,9 +11,17 @@ from migrate.batch.changelog.host_claims import fleet_of
 from migrate.batch.changelog.store_changelogs import line_after
 from migrate.batch.changelog.topics import check_still_ours
 from migrate.batch.changelog.undo import undo
+from migrate.batch.context import Context
 from migrate.batch.home import is_store_alone, remove_store
-from migrate.batch.run_lock import alone_in_its_folder
-from migrate.batch.switch.locked_migration import Migration, check_in_place, is_as_it_was, open_migration, switch_report
+from migrate.batch.source.source import source_system
+from migrate.batch.switch.locked_migration import (
+    LockedMigration,
+    check_in_place,
+    is_as_it_was,
+    open_migration,
+    places_of,
+    switch_report,
+)
 from migrate.batch.switch.store_locations import Places, sync_names
 from migrate.errors import RefusedError, system_errors_explained
 from migrate.model.events import Listener, ignore
@@ -26,7 +34,6 @@ from migrate.stores.files import remove_empty
 
 
 @system_errors_explained()
-@alone_in_its_folder
 def rollback(spec: Spec, *, discard_new_writes: bool = False, on_event: Listener = ignore) -> SwitchReport:
     """Exchange the new stores for the old ones again, also after a cut-over that was killed half-way.
 
@@ -42,10 +49,11 @@ def rollback(spec: Spec, *, discard_new_writes: bool = False, on_event: Listener
         ChangelogFailedError: the broker was lost in the middle; the same command goes on.
     """
     check_in_place(spec, "rollback")
-    with open_migration(spec, on_event) as migration:
-        step, journal = migration.standing.switch
+    context = Context(spec, on_event, "switch")
+    with open_migration(context) as migration:
+        step, journal = context.standing.switch
         if step is Step.ROLLED_BACK:
-            return switch_report(migration, journal, step)
+            return switch_report(context, journal, step)
         if step is None:
             raise RefusedError(
                 f"nothing of {spec.name!r} was cut over: the old stores are where they were",
@@ -53,17 +61,17 @@ def rollback(spec: Spec, *, discard_new_writes: bool = False, on_event: Listener
             )
         if step in (Step.FINALIZING, Step.FINALIZED):
             raise _finalized(journal)
-        every = migration.places(journal)
+        every = places_of(context, journal)
         with migration.locking_all(every) as check_unopened:
             _check_old_unwritten(every, discard_new_writes=discard_new_writes)
             if not discard_new_writes:
-                _check_new_unwritten(migration, every, is_read_again=journal.broker is not None)
+                _check_new_unwritten(context, every, is_read_again=journal.broker is not None)
             way_back = None
             if journal.broker is not None:
-                way_back = WayBack(migration, every, journal.broker, discard_new_writes)
+                way_back = WayBack(context, every, journal.broker, discard_new_writes)
                 journal = way_back.begin(journal)
             _carry_out(migration, every, journal, way_back, check_unopened)
-        return switch_report(migration, journal, Step.ROLLED_BACK)
+        return switch_report(context, journal, Step.ROLLED_BACK)
 
 
 def _finalized(journal: Journal) -> RefusedError:
@@ -91,9 +99,9 @@ def _check_old_unwritten(every: list[Places], *, discard_new_writes: bool) -> No
             )
 
 
-def _check_new_unwritten(migration: Migration, every: list[Places], *, is_read_again: bool) -> None:
+def _check_new_unwritten(context: Context, every: list[Places], *, is_read_again: bool) -> None:
     """`is_read_again`: what was written since comes into the old stores too, as its inputs are read again."""
-    has_begun = migration.standing.step is Step.ROLLING_BACK  # and may have removed a store that it moved out
+    has_begun = context.standing.step is Step.ROLLING_BACK  # and may have removed a store that it moved out
     gone = [places for places in every if places.is_lost and not (has_begun and places.entry.is_moved_in)]
     if gone:
         raise RefusedError(
@@ -108,14 +116,14 @@ def _check_new_unwritten(migration: Migration, every: list[Places], *, is_read_a
             f"{len(written)} of {len(every)} new stores were written to since the cut-over ({names}"
             f"{', ...' if len(written) > 3 else ''}): going back loses that",
             hint="to discard what was written since: stateferry rollback SPEC --discard-new-writes"
-            + _replay(migration),
+            + _replay(context.spec),
         )
 
 
-def _replay(migration: Migration) -> str:
-    if not migration.spec.source_format.has_changelog:
+def _replay(spec: Spec) -> str:
+    if not spec.source_format.has_changelog:
         return ""
-    return f" ({migration.system.title} replays it from the changelog where that still fits the old store)"
+    return f" ({source_system(spec).title} replays it from the changelog where that still fits the old store)"
 
 
 def _is_written(places: Places) -> bool:
@@ -124,16 +132,16 @@ def _is_written(places: Places) -> bool:
 
 
 def _carry_out(
-    migration: Migration,
+    migration: LockedMigration,
     every: list[Places],
     journal: Journal,
     way_back: WayBack | None,
     check_unopened: Callable[[], None],
 ) -> None:
     """Carry out the exchanges, also after a kill: each step checks whether it is done already."""
-    notify = migration.notify
+    context, notify = migration.context, migration.context.notify
     notify("rollback.started")
-    migration.record(Step.ROLLING_BACK, journal)
+    context.record(Step.ROLLING_BACK, detail=journal)
     notify("rollback.intended")
     # a position must never be ahead of the store in that place
     switched = [places for places in every if places.is_switched and places.live.is_dir()]
@@ -144,25 +152,26 @@ def _carry_out(
         lines = {} if way_back is None or journal.broker is None else way_back.carry_out(journal.broker.set_back)
     for places in every:
         places.unshelve_old()
-    sync_names(every, migration.home)
+    sync_names(every, context.home)
     for places in every:
-        migration.ledger.check_not_fenced()
+        context.check_not_fenced()
         places.make_old_live()
         notify("rollback.exchanged", store_partition=places.entry.partition)
-    sync_names(every, migration.home)
+    sync_names(every, context.home)
     migration.write_positions(position for each in every for position in _after(each, lines))
-    _drop_discarded(migration, every)
+    _drop_discarded(context, every)
     check_unopened()
     for places in every:
         if places.is_switched:
             raise RefusedError(f"{places.live} does not hold the old store", hint="run the command again")
     notify("rollback.done")
-    migration.record(Step.ROLLED_BACK, journal)
+    context.record(Step.ROLLED_BACK, detail=journal)
     notify("rollback.committed")
 
 
-def _between(migration: Migration, entry: Exchange) -> tuple[StorePartition, ChangelogOffsets]:
-    current = migration.system.offsets.read(migration.application, entry.in_use)
+def _between(migration: LockedMigration, entry: Exchange) -> tuple[StorePartition, ChangelogOffsets]:
+    system = source_system(migration.context.spec)
+    current = system.offsets.read(migration.context.application, entry.in_use)
     return migration.between(entry, entry.before, current)
 
 
@@ -176,20 +185,20 @@ def _after(places: Places, lines: Mapping[str, Line]) -> Iterator[tuple[StorePar
         yield entry.partition, ChangelogOffsets()  # its owner restores it from its changelog
 
 
-def _drop_discarded(migration: Migration, every: list[Places]) -> None:
+def _drop_discarded(context: Context, every: list[Places]) -> None:
     """Remove new stores that were written to, so that a run assembles them again."""
     for places in every:
         if places.staged.exists() and _is_written(places) and is_store_alone(places.staged):
             remove_store(places.staged)
         if places.old in places.ours:
-            remove_empty(places.old.parent, below=migration.home)
+            remove_empty(places.old.parent, below=context.home)
 
 
 @dataclass(frozen=True, slots=True)
 class WayBack:
     """The way back at the broker, where changelogs were written for the new stores."""
 
-    migration: Migration
+    context: Context
     every: Sequence[Places]
     at: AtCutOver
     leaves_offsets: bool
@@ -198,8 +207,8 @@ class WayBack:
     def begin(self, journal: Journal) -> Journal:
         """The journal with what will be set back. Raises RefusedError where it cannot be, or somebody is at work."""
         topics = self.at.topics
-        with cluster_of(self.migration.spec, "the cut-over has rewritten changelogs") as cluster:
-            check_group(cluster, topics.application, self.migration.spec)
+        with cluster_of(self.context.spec, "the cut-over has rewritten changelogs") as cluster:
+            check_group(cluster, topics.application, self.context.spec)
             for name in topics.names if topics.way == "append" else ():
                 check_still_ours(cluster, topics, name)
             moved = () if self.leaves_offsets else moved_since(cluster, topics.application, self.at.offsets)
@@ -211,21 +220,21 @@ class WayBack:
 
         Returns the lines of the old stores, by store partition, where their changelogs have got records.
         """
-        migration, topics, lines = self.migration, self.at.topics, dict[str, Line]()
-        fleet = fleet_of(migration.spec, topics)
-        with cluster_of(migration.spec) as cluster:
+        context, topics, lines = self.context, self.at.topics, dict[str, Line]()
+        fleet = fleet_of(context.spec, topics)
+        with cluster_of(context.spec) as cluster:
             if not self.leaves_offsets:
                 set_back(cluster, topics.application, self.at.offsets, moved)
-            migration.notify("rollback.offsets-set-back")
+            context.notify("rollback.offsets-set-back")
             if topics.way == "append":
                 fleet.mark("writing")
                 for old in (each for each in self.every if each.entry.partition.id in topics.claimed):
                     name, directories = old.entry.partition.id, old.entry.partition.below(old.old_store)
-                    standing, changelog = migration.standing, topics.of(name)
-                    last = undo(cluster, migration.spec, standing, topics, partition=name, directories=directories)
+                    changelog, system = topics.of(name), source_system(context.spec)
+                    last = undo(context, cluster, topics, partition=name, directories=directories)
                     if last is not None:
-                        lines[name] = line_after(migration.system, changelog.topic, changelog.number, last)
+                        lines[name] = line_after(system, changelog.topic, changelog.number, last)
             fleet.give_up()
         if topics.way == "append":
-            migration.notify("rollback.undone")
+            context.notify("rollback.undone")
         return lines

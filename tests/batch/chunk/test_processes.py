@@ -14,6 +14,7 @@ import pytest
 
 from migrate import InterruptedMigrationError, SpecError, load_spec, replay, run, verify
 from migrate.batch.chunk.executor import here
+from migrate.batch.context import Context
 from migrate.batch.run import run_with
 from migrate.batch.stop import Stop
 from migrate.model.events import Event
@@ -179,7 +180,7 @@ def test_a_stop_ends_them_after_its_grace(tmp_path: Path) -> None:
             stop.request()
 
     with pytest.raises(InterruptedMigrationError):
-        run_with(here(2), spec, on_event=stop_when_reached, stop=stop)
+        run_with(here(2), Context(spec, stop_when_reached, stop=stop))
     assert not any(map(is_alive, pids(tmp_path)))
     (tmp_path / "go").touch()
     run(spec, jobs=2)

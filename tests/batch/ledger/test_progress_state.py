@@ -53,9 +53,9 @@ def _row(step: Step) -> Row:
 def test_a_chunk_whose_file_is_gone_is_not_done(tmp_path: Path) -> None:
     (tmp_path / "there.sst").touch()
     kept = receipt(None, b"b", outputs=(written(file="there.sst"),))
-    lost = receipt(b"b", b"c", outputs=(written(file="there.sst"), written(file="gone.sst")))
-    without_rejects = receipt(b"c", b"d", outputs=(written(file="there.sst"),), rejects_file="gone.parquet")
-    empty = receipt(b"d", None, outputs=(written(0),))
+    lost = receipt(b"b", b"c", number=1, outputs=(written(file="there.sst"), written(file="gone.sst")))
+    without_rejects = receipt(b"c", b"d", number=2, outputs=(written(file="there.sst"),), rejects_file="gone.parquet")
+    empty = receipt(b"d", None, number=3, outputs=(written(0),))
     rows = [_row(Step.RUN), *map(chunk_row, (kept, lost, without_rejects, empty)), _row(Step.ASSEMBLED)]
     assert Standing(tmp_path, rows).receipts == [kept, empty]
 

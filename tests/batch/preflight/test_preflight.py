@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from migrate import RefusedError, run, snapshot
-from migrate.batch.context import make_context
+from migrate.batch.context import Context
 from migrate.batch.preflight.check import Purpose
 from migrate.batch.preflight.checklist import Preflight
 from tests.support import copy_fixture, kafka_spec
@@ -27,7 +27,7 @@ def application(tmp_path: Path) -> Path:
 def names(application: Path, purpose: Purpose, sections: dict[str, Any]) -> list[str]:
     """Of the checks that count."""
     spec = kafka_spec(application.parent, application, **sections)
-    return [check.name for check in Preflight(make_context(spec), purpose).checks()]
+    return [check.name for check in Preflight(Context(spec), purpose).checks()]
 
 
 @pytest.mark.parametrize("sections", [IN_PLACE, SNAPSHOT], ids=["live", "snapshot"])

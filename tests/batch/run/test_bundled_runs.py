@@ -9,6 +9,7 @@ import pytest
 from migrate.batch.chunk.executor import InProcessExecutor
 from migrate.batch.chunk.rewrite_chunk import RewriteTask
 from migrate.batch.chunk.task import Task, TaskResult
+from migrate.batch.context import Context
 from migrate.batch.ledger.standing import read_standing
 from migrate.batch.run import run_with
 from migrate.model.ledger_row import Step
@@ -55,7 +56,7 @@ def _assert_right(spec: Spec, chunks: int) -> None:
 
 def test_what_a_dead_worker_had_finished_is_made_again_and_counts_once(spec: Spec) -> None:
     executor = _DyingWorker()
-    report = run_with(lambda _: nullcontext(executor), spec)
+    report = run_with(lambda _: nullcontext(executor), Context(spec))
     lost = executor.calls[1]
     assert lost > 3
     assert executor.calls[2 : 2 + lost] == [1] * lost
@@ -66,7 +67,7 @@ def test_what_a_dead_worker_had_finished_is_made_again_and_counts_once(spec: Spe
 def test_what_a_dead_worker_had_finished_is_kept_by_the_next_run(spec: Spec) -> None:
     executor = _DyingWorker(driver_dies=True)
     with pytest.raises(_KilledError):
-        run_with(lambda _: nullcontext(executor), spec)
-    report = run_with(lambda _: nullcontext(InProcessExecutor()), spec)
+        run_with(lambda _: nullcontext(executor), Context(spec))
+    report = run_with(lambda _: nullcontext(InProcessExecutor()), Context(spec))
     assert report.chunks_done_before == executor.calls[0] + 3
     _assert_right(spec, report.chunks_planned)

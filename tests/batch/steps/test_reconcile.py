@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from migrate.batch.context import Context, make_context
+from migrate.batch.context import Context
 from migrate.batch.ledger.receipts_in_force import Revision, recorded_receipts
-from migrate.batch.ledger.table import Ledger
+from migrate.batch.ledger.standing import Standing
+from migrate.batch.ledger.table import Ledger, read_ledger
 from migrate.batch.steps.assemble import LINKS
 from migrate.batch.steps.reconcile import reconcile, revise
 from migrate.model.key_range import KeyRange
@@ -29,14 +30,20 @@ def store(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def context(store: Path, tmp_path: Path) -> Context:
-    context = make_context(raw_spec(tmp_path, store))
+    context = Context(raw_spec(tmp_path, store))
     Ledger(context.home, "m", OLDER)
     return context
 
 
 def _reconcile(context: Context) -> tuple[list[Receipt], Ledger]:
-    ledger = Ledger(context.home, "m", context.run_id)
-    return reconcile(context, plan(), ledger), ledger
+    _open(context)
+    reconcile(context)
+    return context.standing.receipts, context.ledger
+
+
+def _open(context: Context) -> None:
+    context.standing = Standing(context.home, read_ledger(context.home), plan())
+    context.open_ledger("m")
 
 
 def test_a_receipt_that_was_not_committed_is_adopted(context: Context, store: Path) -> None:
@@ -113,14 +120,16 @@ def test_an_old_store_is_not_removed_from_any_place(context: Context, store: Pat
 
 def test_a_receipt_of_a_function_that_was_replaced_is_not_adopted(context: Context, store: Path) -> None:
     found = rewrite(context.home, store, chunk())
-    ledger = Ledger(context.home, "m", context.run_id)
-    revise(context, ledger, Revision(number=1, function={"function": "2:another"}, by="me"), [])
-    assert reconcile(context, plan(), ledger) == []
+    _open(context)
+    revise(context, Revision(number=1, function={"function": "2:another"}, by="me"))
+    reconcile(context)
+    assert context.standing.receipts == []
     assert not (context.home / found.files[0]).exists()
 
 
 def test_a_receipt_of_a_revision_whose_row_is_lost_does_not_count(context: Context, store: Path) -> None:
     found = rewrite(context.home, store, chunk())
-    ledger = Ledger(context.home, "m", context.run_id)
-    ledger.commit(chunk_row(found.model_copy(update={"revision": "1-abc"})))
-    assert reconcile(context, plan(), ledger) == []
+    _open(context)
+    context.commit(chunk_row(found.model_copy(update={"revision": "1-abc"})))
+    reconcile(context)
+    assert context.standing.receipts == []

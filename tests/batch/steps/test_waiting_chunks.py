@@ -7,6 +7,7 @@ import pytest
 
 from migrate import Spec, run
 from migrate.batch.chunk.executor import in_process
+from migrate.batch.context import Context
 from migrate.batch.ledger import table
 from migrate.batch.ledger import table as shared_commits
 from migrate.batch.ledger.table import Ledger, Pace, read_ledger
@@ -71,7 +72,7 @@ def test_a_run_that_is_killed_in_their_commit_leaves_them_to_the_next_one(
             monkeypatch.setattr(table, step, be_killed)
 
     with pytest.raises((StoppedError, FencedError)):  # of an entry that it does not know to be its own, it says so
-        run_with(in_process, spec, on_event=listener, stop=stop)
+        run_with(in_process, Context(spec, listener, stop=stop))
     monkeypatch.setattr(table, step, real)
     assert _committed(spec) == (when == "after the entry")
     _resume(spec, done=1)
@@ -122,6 +123,6 @@ def test_they_are_committed_at_once_on_a_stop(spec: Spec) -> None:
             stop.request()
 
     with pytest.raises(InterruptedMigrationError):
-        run_with(in_process, spec, on_event=listener, stop=stop)
+        run_with(in_process, Context(spec, listener, stop=stop))
     assert _committed(spec) == MOST_WAITING
     _resume(spec, done=MOST_WAITING)

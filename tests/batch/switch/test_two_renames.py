@@ -11,7 +11,7 @@ import pytest
 
 from migrate import Spec, cutover, rollback, verify
 from migrate.batch.ledger.standing import read_standing
-from migrate.batch.switch.locked_migration import Migration
+from migrate.batch.switch.locked_migration import LockedMigration
 from migrate.batch.switch.store_locations import Places
 from migrate.model.events import Event
 from migrate.stores.files import ExchangeUnsupportedError
@@ -37,7 +37,7 @@ def _no_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ExchangeUnsupportedError
 
     monkeypatch.setattr(f"{Places.__module__}.exchange", unsupported)
-    monkeypatch.setattr(f"{Migration.__module__}.can_exchange", lambda _: False)
+    monkeypatch.setattr(f"{LockedMigration.__module__}.can_exchange", lambda _: False)
 
 
 @contextmanager
