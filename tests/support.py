@@ -11,11 +11,11 @@ import shutil
 import struct
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import pyarrow.parquet as pq
 import pytest
@@ -45,6 +45,8 @@ RAW = "rocksdb.raw"
 UNKNOWN_TIMESTAMP = b"\xff" * 8
 
 Records = Mapping[bytes, bytes]
+Asked = ParamSpec("Asked")
+Error = TypeVar("Error", bound=BaseException)
 
 _COMPRESSIONS = {
     "none": DBCompressionType.none,
@@ -282,3 +284,16 @@ def read_delta(folder: Path) -> list[dict[str, Any]]:
     """
     files = DeltaTable(str(folder)).file_uris()
     return [row for file in files for row in pq.ParquetFile(file).read(use_threads=False).to_pylist()]
+
+
+def raises(
+    kind: type[Error] | tuple[type[Error], ...],
+    match: str,
+    call: Callable[Asked, object],
+    *args: Asked.args,
+    **more: Asked.kwargs,
+) -> Error:
+    """The error of that kind that the call ends with, whose message matches."""
+    with pytest.raises(kind, match=match or None) as caught:
+        call(*args, **more)
+    return caught.value

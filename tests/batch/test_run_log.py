@@ -14,7 +14,7 @@ from migrate import RefusedError, Spec, abandon, cutover, load_spec, rollback, r
 from migrate.batch import log
 from migrate.batch.log import LOGGER, RunLog
 from migrate.model.events import Event
-from tests.support import flip_byte, make_store, numbered
+from tests.support import flip_byte, make_store, numbered, raises
 
 ONCE_OFFLINE = """
 from pathlib import Path
@@ -162,8 +162,7 @@ def test_a_name_in_a_sentence_cannot_pose_as_a_line(caplog: pytest.LogCaptureFix
 def test_a_refused_run_logs_no_phase(spec: Spec, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, LOGGER)
     (spec.source_path / "CURRENT").unlink()
-    with pytest.raises(RefusedError):
-        run(spec)
+    raises(RefusedError, "", run, spec)
     assert lines(caplog) == []
 
 

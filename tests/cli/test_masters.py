@@ -7,6 +7,7 @@ import pytest
 from migrate import RefusedError, SpecError, load_spec, run
 from migrate.batch.chunk.executor import check_master
 from tests.shared.commands import stateferry
+from tests.support import raises
 
 VERBS = ("run", "replay", "verify", "catch-up", "doctor")
 MALFORMED = (
@@ -56,5 +57,4 @@ def test_yarn_needs_a_configuration(verb: str, spec: Path, monkeypatch: pytest.M
         with monkeypatch.context() as context:
             context.setenv(name, "/etc/hadoop/conf")
             check_master("yarn")
-    with pytest.raises(RefusedError):
-        check_master("yarn")
+    raises(RefusedError, "", check_master, "yarn")

@@ -13,7 +13,7 @@ from tests.cli.api_reference import EXAMPLES
 from tests.cli.check_names import all_checks
 from tests.cli.json_reference import in_words, reports
 from tests.cli.reference import CODES, DOCS, STUB, pages
-from tests.support import copy_fixture, kafka_spec, make_store, read_family
+from tests.support import copy_fixture, kafka_spec, make_store, raises, read_family
 
 
 @pytest.mark.parametrize("page", [DOCS / "api.md", DOCS / "cli.md", DOCS / "json.md", STUB], ids=lambda page: page.name)
@@ -74,5 +74,4 @@ def test_every_report_that_is_printed_is_documented() -> None:
 
 
 def test_a_field_without_a_word_for_its_type_is_an_error() -> None:
-    with pytest.raises(KeyError):
-        in_words(complex)
+    raises(KeyError, "", in_words, complex)

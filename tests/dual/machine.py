@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
@@ -15,6 +14,7 @@ from migrate.stores.state_store import Records
 from tests.dual.crash import copy_as_it_stands
 from tests.dual.model import Model, Scan
 from tests.dual.pairings import BAD, PAIRINGS, Bad, Ground, Pairing
+from tests.support import raises
 
 KEYS = [b"", b"\0", b"a", b"a\0", b"a\0\0", b"a\1", b"ab", b"b", b"Pa", b"\xfe", b"\xff", b"\xff\xff", b"\xff\xffa"]
 VALUES = [b"", b"\0", b"one", b"dropped?", b"xtwo", b"three-and-four", b"\xff" * 12, b"long" * 50]
@@ -81,8 +81,7 @@ class StoreMachine(RuleBasedStateMachine):
         self._count()
         bad = [key for key in wanted if self.model.seen.get(key) is BAD]
         if bad:
-            with pytest.raises(ConversionError):
-                self.store.multi_get(wanted)
+            raises(ConversionError, "", self.store.multi_get, wanted)
         else:
             assert self.store.multi_get(wanted) == [self.model.seen.get(key) for key in wanted]
 
@@ -242,9 +241,8 @@ class StoreMachine(RuleBasedStateMachine):
     def _expect_value(self, key: bytes, call: Callable[[], bytes | None]) -> None:
         expected = self.model.seen.get(key)
         if expected is BAD:
-            with pytest.raises(ConversionError) as caught:
-                call()
-            assert caught.value.key == key
+            caught = raises(ConversionError, "", call)
+            assert caught.key == key
         else:
             assert call() == expected
 
@@ -265,8 +263,7 @@ class StoreMachine(RuleBasedStateMachine):
     def _end_of_session(self, end: Callable[[], None]) -> None:
         end()
         for records, _ in self.scans:
-            with pytest.raises(StoreClosedError):
-                next(records)
+            raises(StoreClosedError, "", next, records)
         self.scans.clear()
 
     def _check_plain_open(self) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from migrate import ConversionError
 from migrate.stores.state_store import Records
 from tests.dual.pairings import BAD, Bad
+from tests.support import raises
 
 
 class Model:
@@ -57,9 +56,8 @@ class Scan:
             return False
         key, value = self._left.pop(0)
         if isinstance(value, Bad):
-            with pytest.raises(ConversionError) as caught:
-                next(records)
-            assert caught.value.key == key
+            caught = raises(ConversionError, "", next, records)
+            assert caught.key == key
             return False
         assert next(records) == (key, value)
         return True

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 from formats import StateRecord
 from migrate import ConversionError, RefusedError, StoreMetrics
 from tests.dual.pairings import LOUD, PREFIXED, Ground, without_prefix
+from tests.support import raises
 
 RECORDS = {b"a": b"1", b"b": b"2", b"c": b"3", b"d": b"4"}
 two = pytest.mark.parametrize("two", [False, True], ids=["one-database", "two-databases"])
@@ -31,8 +32,7 @@ def ground(tmp_path: Path, two: bool) -> Ground:
 def test_a_dropped_record_is_one_that_cannot_be_converted(ground: Ground) -> None:
     with ground.open(convert=forgotten_for_b, may_drop=False) as store:
         for read in (lambda: store.get(b"b"), lambda: list(store.all()), lambda: store.converge(None, None)):
-            with pytest.raises(ConversionError, match="returns None"):
-                read()
+            raises(ConversionError, "returns None", read)
         assert (store.progress.dropped, store.is_converged) == (0, False)
     assert ground.raw_old()[b"b"] == b"2"
     with ground.open(convert=forgotten_for_b, may_drop=False, on_reject="quarantine") as store:
@@ -48,8 +48,7 @@ def test_a_dropped_record_is_one_that_cannot_be_converted(ground: Ground) -> Non
 
 @two
 def test_nothing_is_opened_where_all_of_a_sample_would_go(ground: Ground) -> None:
-    with pytest.raises(RefusedError, match="returns None"):
-        ground.open(convert=lambda record: None, may_drop=False)
+    raises(RefusedError, "returns None", ground.open, convert=lambda record: None, may_drop=False)
     assert ground.raw_old() == RECORDS
 
 

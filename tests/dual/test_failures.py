@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from migrate import DualReadStore, State, StoreCorruptedError, StoreFailedError, StoreLockedError
-from tests.support import KEY_VALUE, TIMESTAMPED, UNKNOWN_TIMESTAMP, make_store, numbered, small_disk
+from tests.support import KEY_VALUE, TIMESTAMPED, UNKNOWN_TIMESTAMP, make_store, numbered, raises, small_disk
 
 RECORDS = dict(numbered(5000))
 _HOLD = """
@@ -55,9 +55,8 @@ def test_after_a_damaged_block_every_call_raises_with_the_cause(
         store.converge,
         store.approximate_num_entries,
     ):
-        with pytest.raises(StoreCorruptedError, match="Corruption") as failed:
-            call()
-        assert failed.value.__cause__ is not None
+        failed = raises(StoreCorruptedError, "Corruption", call)
+        assert failed.__cause__ is not None
     caplog.clear()
     store.close()
     assert "has already failed" in caplog.text
@@ -85,9 +84,8 @@ def test_a_second_process_gets_the_pid_of_the_holder(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "open\n"
-        with pytest.raises(StoreLockedError, match=f"is held by process {holder.pid}") as refused:
-            opened(directory)
-        assert refused.value.pid == holder.pid
+        refused = raises(StoreLockedError, f"is held by process {holder.pid}", opened, directory)
+        assert refused.pid == holder.pid
     with opened(directory) as store:
         assert store.get(next(iter(RECORDS))) == UNKNOWN_TIMESTAMP + next(iter(RECORDS.values()))
 
@@ -97,5 +95,4 @@ def test_the_same_process_is_refused_by_any_name_of_the_directory(tmp_path: Path
     (tmp_path / "alias").symlink_to(directory)
     with opened(directory):
         for name in (directory, tmp_path / "alias"):
-            with pytest.raises(StoreLockedError, match=r"this process already has .* open"):
-                opened(name)
+            raises(StoreLockedError, r"this process already has .* open", opened, name)

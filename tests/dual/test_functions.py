@@ -10,7 +10,7 @@ import pytest
 from formats import StateRecord
 from migrate import ConversionError
 from tests.dual.pairings import LOUD, PREFIXED, UPGRADE, Ground, without_prefix
-from tests.support import UNKNOWN_TIMESTAMP
+from tests.support import UNKNOWN_TIMESTAMP, raises
 
 BAD = b"Pb"
 
@@ -53,8 +53,7 @@ def test_an_old_key_function_that_raises_is_a_record_that_cannot_be_converted(
     ground.make({b"a": b"1", b"b": b"2", b"c": b"3"})
     with ground.open(old_key=old_key, on_reject="quarantine", migrate_on_read=False) as store:
         for call in (store.get, store.delete):
-            with pytest.raises(ConversionError, match=f"old_key raised {type(error).__name__}"):
-                call(BAD)
+            raises(ConversionError, f"old_key raised {type(error).__name__}", call, BAD)
         with pytest.raises(ConversionError, match=f"old_key raised {type(error).__name__}"):
             list(store.all())
         store.converge(None, None)
@@ -76,10 +75,8 @@ def test_what_a_hook_raises_reaches_the_caller_and_its_record_stays_old(
     ground = Ground(tmp_path, UPGRADE, two)
     ground.make({b"a": b"1", b"b": b"2", b"c": b"3"})
     with ground.open(on_migrated=hook) as store:
-        with pytest.raises(type(error)):
-            store.get(b"b")
-        with pytest.raises(type(error)):
-            store.converge(None, None)
+        raises(type(error), "", store.get, b"b")
+        raises(type(error), "", store.converge, None, None)
         expected = {key: UNKNOWN_TIMESTAMP + value for key, value in {b"a": b"1", b"b": b"2", b"c": b"3"}.items()}
         assert dict(store.all()) == expected
         assert ground.raw_old().keys() >= {b"b"}
@@ -96,8 +93,7 @@ def test_a_convert_that_raises_costs_the_record_alone(tmp_path: Path, two: bool,
     ground = Ground(tmp_path, LOUD, two)
     ground.make({b"a": b"1", b"b": b"2", b"c": b"3"})
     with ground.open(convert=convert, on_reject="quarantine") as store:
-        with pytest.raises(ConversionError):
-            store.get(b"b")
+        raises(ConversionError, "", store.get, b"b")
         store.converge(None, None)
         assert [key for key, _ in store.rejects()] == [b"b"]
 
@@ -110,8 +106,7 @@ def test_what_convert_gives_in_vain_costs_the_record_alone(tmp_path: Path, two: 
     ground = Ground(tmp_path, LOUD, two)
     ground.make({b"a": b"1", b"b": b"2", b"c": b"3"})
     with ground.open(convert=convert, on_reject="quarantine") as store:
-        with pytest.raises(ConversionError, match="a timestamp, which the new format has no room for"):
-            store.get(b"b")
+        raises(ConversionError, "a timestamp, which the new format has no room for", store.get, b"b")
         store.converge(None, None)
         assert [key for key, _ in store.rejects()] == [b"b"]
         assert ground.raw_old() == {b"b": b"2"}

@@ -31,14 +31,13 @@ from tests.dual.half_way import (
     started,
 )
 from tests.dual.pairings import LOUD, PREFIXED, Ground
-from tests.support import read_family
+from tests.support import raises, read_family
 
 
 def assert_asks(ground: Ground, why: str, shows: dict[str, dict[bytes, bytes]]) -> None:
     """Refused until told, however often; what each answer shows is the same after the next opening."""
     for _ in range(2):
-        with pytest.raises(RefusedError, match=rf'{why}(?s:.*)on_foreign_writes="old-wins"'):
-            ground.open()
+        raises(RefusedError, rf'{why}(?s:.*)on_foreign_writes="old-wins"', ground.open)
     for wins, expected in shows.items():
         told = Ground(ground.base.with_name(f"{ground.base.name}-{wins}"), ground.pairing, ground.two)
         shutil.copytree(ground.base, told.base)
@@ -189,6 +188,5 @@ def test_old_wins_by_the_key_that_a_record_becomes(tmp_path: Path, two: bool, pa
 
 def test_an_answer_that_is_not_known_is_refused(tmp_path: Path) -> None:
     ground = started(tmp_path)
-    with pytest.raises(SpecError, match="'newest-wins' is not known"):
-        ground.open(on_foreign_writes="newest-wins")
+    raises(SpecError, "'newest-wins' is not known", ground.open, on_foreign_writes="newest-wins")
     assert read_family(ground.old) == OLD

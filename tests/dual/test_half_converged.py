@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from migrate import DualReadStore, RefusedError, inspect, migrate_store, open_store
-from tests.support import KEY_VALUE, TIMESTAMPED, UNKNOWN_TIMESTAMP, make_store, numbered
+from tests.support import KEY_VALUE, TIMESTAMPED, UNKNOWN_TIMESTAMP, make_store, numbered, raises
 
 RECORDS = dict(numbered(50))
 CONVERTED = {key: UNKNOWN_TIMESTAMP + value for key, value in RECORDS.items()}
@@ -49,8 +49,7 @@ def test_the_batch_job_refuses_it_as_a_source(tmp_path: Path, name: str) -> None
 def test_with_other_formats_or_another_old_store_it_is_not_taken_up(tmp_path: Path, two_databases: bool) -> None:
     path = half_converged(tmp_path, two_databases=two_databases)
     other = make_store(tmp_path / "other", RECORDS)
-    with pytest.raises(RefusedError):
-        DualReadStore.open(path, source="rocksdb.raw", target=TIMESTAMPED, old_path=other)
+    raises(RefusedError, "", DualReadStore.open, path, source="rocksdb.raw", target=TIMESTAMPED, old_path=other)
     if two_databases:
         with pytest.raises(RefusedError, match=r"half converged from .*, with another old store"):
             DualReadStore.open(path, source=KEY_VALUE, target=TIMESTAMPED, old_path=other)
@@ -74,10 +73,8 @@ def test_once_converged_it_is_a_plain_store(tmp_path: Path, two_databases: bool)
 def test_a_cursor_that_cannot_be_read_still_means_half_converged(tmp_path: Path) -> None:
     path = half_converged(tmp_path, two_databases=False)
     (path / "stateferry.json").write_bytes(b"")
-    with pytest.raises(RefusedError, match="half converged: its records are in two places"):
-        open_store(path, format=TIMESTAMPED)
-    with pytest.raises(RefusedError, match="is not as an adapter left it"):
-        DualReadStore.open(path, source=KEY_VALUE, target=TIMESTAMPED)
+    raises(RefusedError, "half converged: its records are in two places", open_store, path, format=TIMESTAMPED)
+    raises(RefusedError, "is not as an adapter left it", DualReadStore.open, path, source=KEY_VALUE, target=TIMESTAMPED)
     with DualReadStore.open(path, source=KEY_VALUE, target=TIMESTAMPED, on_foreign_writes="new-wins") as store:
         assert dict(store.all()) == CONVERTED
 

@@ -17,7 +17,7 @@ from migrate import (
     Stores,
     open_store,
 )
-from tests.support import KEY_VALUE, RAW, TIMESTAMPED, UNKNOWN_TIMESTAMP, make_store, numbered
+from tests.support import KEY_VALUE, RAW, TIMESTAMPED, UNKNOWN_TIMESTAMP, make_store, numbered, raises
 
 FORMATS: dict[str, Any] = {"source": KEY_VALUE, "target": TIMESTAMPED}
 RECORDS = dict(numbered(50))
@@ -52,8 +52,7 @@ def test_after_the_switch_off_a_handle_is_to_be_resolved_again(stores: Stores, d
     assert isinstance(store, DualReadStore)
     before = stores.resolve("orders")
     store.converge(None, None)
-    with pytest.raises(StateStoreMigratedError, match=r"'orders'.*(?s:.*)resolve it again"):
-        before.get(KEY)
+    raises(StateStoreMigratedError, r"'orders'.*(?s:.*)resolve it again", before.get, KEY)
     assert stores.resolve("orders").get(KEY) == NEW_VALUE
     assert store.get(KEY) == NEW_VALUE
 
@@ -63,8 +62,7 @@ def test_after_a_hand_over_a_handle_is_to_be_resolved_again(stores: Stores, dire
     before = stores.resolve("orders")
     assert before.get(KEY) == RECORDS[KEY]
     stores.hand_over("orders", **FORMATS)
-    with pytest.raises(StateStoreMigratedError):
-        before.all()
+    raises(StateStoreMigratedError, "", before.all)
     assert stores.resolve("orders").get(KEY) == NEW_VALUE
 
 
@@ -81,9 +79,8 @@ def test_while_it_is_opened_a_store_is_not_ready(stores: Stores, directory: Path
     seen: list[str] = []
 
     def opener(path: Path) -> RocksStore:
-        with pytest.raises(StoreNotReadyError) as refused:
-            stores.resolve("orders")
-        seen.append(refused.value.message)
+        refused = raises(StoreNotReadyError, "", stores.resolve, "orders")
+        seen.append(refused.message)
         return open_store(path, format=RAW, read_only=False)
 
     stores.open("orders", directory, opener=opener)
@@ -121,10 +118,8 @@ def test_a_closed_store_is_said_to_be_closed(stores: Stores, directory: Path) ->
     store = stores.open("orders", directory, **FORMATS)
     handle = stores.resolve("orders")
     store.close()
-    with pytest.raises(StoreClosedError):
-        handle.get(KEY)
-    with pytest.raises(StoreClosedError):
-        stores.resolve("orders")
+    raises(StoreClosedError, "", handle.get, KEY)
+    raises(StoreClosedError, "", stores.resolve, "orders")
 
 
 def test_one_name_for_two_directories_is_refused(stores: Stores, directory: Path, tmp_path: Path) -> None:
@@ -148,10 +143,8 @@ def test_a_store_that_cannot_be_opened_leaves_its_name_free(stores: Stores, dire
 
 def test_a_failed_hand_over_is_reported_by_resolve(stores: Stores, directory: Path) -> None:
     stores.open("orders", directory, opener=open_store, format=KEY_VALUE, read_only=False)
-    with pytest.raises(RefusedError):
-        stores.hand_over("orders", opener=open_store, format=TIMESTAMPED)
-    with pytest.raises(StoreClosedError):
-        stores.resolve("orders")
+    raises(RefusedError, "", stores.hand_over, "orders", opener=open_store, format=TIMESTAMPED)
+    raises(StoreClosedError, "", stores.resolve, "orders")
 
 
 def test_closing_them_all_frees_the_directories(directory: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from migrate import State, StoreCorruptedError, StoreError
 from tests.dual.pairings import PREFIXED, UPGRADE, Ground
-from tests.support import UNKNOWN_TIMESTAMP, numbered
+from tests.support import UNKNOWN_TIMESTAMP, numbered, raises
 
 REPOSITORY = Path(__file__).parents[2]
 pytestmark = pytest.mark.parametrize("two", [False, True], ids=["one database", "two databases"])
@@ -42,11 +42,9 @@ def test_the_hook_may_read_the_store_and_not_write_to_it(tmp_path: Path, two: bo
 
     store = ground.open(on_migrated=hook)
     with store:
-        with pytest.raises(StoreError, match="wrote to the store that called it"):
-            store.get(b"k1")
+        raises(StoreError, "wrote to the store that called it", store.get, b"k1")
         assert read == [(b"k1", UNKNOWN_TIMESTAMP + b"2")]
-        with pytest.raises(StoreError, match="wrote to the store that called it"):
-            store.converge(None, None)
+        raises(StoreError, "wrote to the store that called it", store.converge, None, None)
         assert store.progress.moved_by_read + store.progress.moved_by_converge == 0
 
 
@@ -66,9 +64,8 @@ def test_the_trouble_of_a_storage_that_the_hook_writes_to_is_not_the_stores(tmp_
     with ground.open(on_migrated=hook) as store:
         while troubles:
             for attempt in (lambda: store.get(b"k"), lambda: store.multi_get([b"k"]), store.converge):
-                with pytest.raises(type(troubles[-1])) as caught:
-                    attempt()
-                assert caught.value is troubles[-1]
+                caught = raises(type(troubles[-1]), "", attempt)
+                assert caught is troubles[-1]
             assert store.state is State.RUNNING
             assert not store.is_converged
             troubles.pop()
@@ -85,8 +82,7 @@ def test_a_key_of_another_type_leaves_the_store_running_and_its_lock_to_be_given
             store.converge(None, None)
         errors = []
         for attempt in (store.get, store.delete, store.range, store.prefix_scan):
-            with pytest.raises((TypeError, KeyError)) as caught:
-                attempt(wrong)
+            caught = raises((TypeError, KeyError), "", attempt, wrong)
             errors.append(caught)
         assert store.state is State.RUNNING
         store.close()

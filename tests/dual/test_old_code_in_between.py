@@ -11,6 +11,7 @@ from migrate import DualReadStore, RefusedError
 from migrate.dual import opening
 from migrate.stores.cursor_file import read_cursor
 from migrate.stores.rocksdb.live import open_live
+from tests.support import raises
 
 PUT = b"k001x"
 """Below the low-water mark by then."""
@@ -55,8 +56,7 @@ def _assert_found(store: DualReadStore) -> None:
 @wins
 def test_what_the_old_code_put_between_two_sessions_is_found(half_converged: Path, wins: str) -> None:
     _old_code(half_converged / "old", [PUT])
-    with pytest.raises(RefusedError, match="was written to by another program"):
-        _opened(half_converged)
+    raises(RefusedError, "was written to by another program", _opened, half_converged)
     with _opened(half_converged, wins) as store:
         _assert_found(store)
 

@@ -8,7 +8,7 @@ import pytest
 
 from migrate import ConversionError, DualReadStore, SpecError
 from tests.dual.crash import copy_as_it_stands
-from tests.support import KEY_VALUE, TIMESTAMPED, UNKNOWN_TIMESTAMP, make_store, numbered, read_families
+from tests.support import KEY_VALUE, TIMESTAMPED, UNKNOWN_TIMESTAMP, make_store, numbered, raises, read_families
 
 RECORDS = dict(numbered(20))
 KEYS = sorted(RECORDS)
@@ -119,8 +119,7 @@ def test_a_key_stays_old_where_the_hook_raises(
             raise OSError("the broker is away")
 
     with opened(tmp_path / "state", two=two, on_migrated=hook) as store:
-        with pytest.raises(OSError, match="the broker is away"):
-            move(store)
+        raises(OSError, "the broker is away", move, store)
         assert dict(store.all()) == CONVERTED
         store.flush()
         assert KEY in read_families(crashed(tmp_path / "state") / "old")["default"]
@@ -138,8 +137,7 @@ def test_what_cannot_be_converted_stays_in_quarantine_over_restarts(tmp_path: Pa
             store.converge(None, None)
             assert not store.is_converged
             assert [key for key, _ in store.rejects()] == [KEY]
-            with pytest.raises(ConversionError, match="unheard of"):
-                store.get(KEY)
+            raises(ConversionError, "unheard of", store.get, KEY)
             with pytest.raises(ConversionError, match="unheard of"):
                 list(store.all())
     with opened(tmp_path / "state", two=two, convert=convert, on_reject="quarantine") as store:

@@ -13,7 +13,7 @@ from formats.errors import InvalidEntryError
 from formats.serdes.avro_serde import AvroSerde
 from formats.serdes.json_text import JsonSerde
 from migrate import ConversionError, MemoryStore, SpecError, StateStore, StoreClosedError, TypedStore, open_store
-from tests.support import RAW, make_store
+from tests.support import RAW, make_store, raises
 
 
 @dataclass(frozen=True)
@@ -74,15 +74,13 @@ def test_numbers_that_are_not_changed_stay_as_they_are_stored_and_none_is_rounde
     counts: TypedStore[str, Any] = TypedStore(
         store, key=Text(), value=AvroSerde(((None, AvroSchema('"double"')),), "none")
     )
-    with pytest.raises(InvalidEntryError, match="a double cannot hold 9007199254740993 exactly"):
-        counts.put("b", 2**53 + 1)
+    raises(InvalidEntryError, "a double cannot hold 9007199254740993 exactly", counts.put, "b", 2**53 + 1)
     assert store.get(b"b") is None
 
 
 def test_what_no_serde_can_write_is_not_written() -> None:
     counts = typed(MemoryStore())
-    with pytest.raises(InvalidEntryError, match="a set is no JSON"):
-        counts.put_all([("a", 1), ("b", {1})])
+    raises(InvalidEntryError, "a set is no JSON", counts.put_all, [("a", 1), ("b", {1})])
     assert list(counts.all()) == []
 
 
@@ -100,8 +98,7 @@ def test_its_iterators_are_closed_like_those_below() -> None:
     counts.put("a", 1)
     with counts.all() as records:
         assert next(records) == ("a", 1)
-    with pytest.raises(StoreClosedError):
-        next(records)
+    raises(StoreClosedError, "", next, records)
 
 
 def test_a_serde_that_needs_headers_is_refused(tmp_path: Path) -> None:

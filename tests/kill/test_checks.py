@@ -16,7 +16,7 @@ from tests.kill.migrations import Migration
 from tests.kill.plans import MOST_KILLS, Calm, Kill, plan_campaigns
 from tests.kill.scenarios import APPLICATION, PROVOKED_BY, RAW_STORE, Kind, Scenario, owner, required_events
 from tests.kill.zygote import Zygote
-from tests.support import flip_byte, open_store
+from tests.support import flip_byte, open_store, raises
 
 RUN = Scenario(APPLICATION, ("run",), publishes=True)
 
@@ -78,27 +78,23 @@ def test_there_is_enough_to_be_killed(finished: tuple[Path, Expected]) -> None:
 def test_what_is_left_behind_is_found(name: str, checks: Checks) -> None:
     (checks.home / name).parent.mkdir(parents=True, exist_ok=True)
     (checks.home / name).touch()
-    with pytest.raises(CheckFailedError, match="left behind") as found:
-        checks.after_end("run")
-    assert name in str(found.value).splitlines()[-1]
+    found = raises(CheckFailedError, "left behind", checks.after_end, "run")
+    assert name in str(found).splitlines()[-1]
 
 
 def test_an_empty_directory_is_found(checks: Checks) -> None:
     (checks.home / "new" / "0123456789ab").mkdir()
-    with pytest.raises(CheckFailedError, match="new/0123456789ab/"):
-        checks.after_end("run")
+    raises(CheckFailedError, "new/0123456789ab/", checks.after_end, "run")
 
 
 def test_chunks_are_left_behind_after_finalize(checks: Checks) -> None:
-    with pytest.raises(CheckFailedError, match=r"chunks/0_0/refunds/.+\.sst"):
-        checks.after_end("finalize")
+    raises(CheckFailedError, r"chunks/0_0/refunds/.+\.sst", checks.after_end, "finalize")
 
 
 @pytest.mark.parametrize("name", ["new/.orders-app.stateferry-0123456789ab", "work/other"])
 def test_what_lies_beside_the_target_is_found(name: str, checks: Checks) -> None:
     (checks.base / name).mkdir()
-    with pytest.raises(CheckFailedError, match=Path(name).name):
-        checks.after_end("run")
+    raises(CheckFailedError, Path(name).name, checks.after_end, "run")
 
 
 def _add_row(checks: Checks, step: Step) -> None:
@@ -113,21 +109,18 @@ def test_what_was_done_twice_is_found(step: Step, otherwise: str, checks: Checks
     _add_row(checks, Step.COMPARED)
     checks.after_kill("run")
     _add_row(checks, step)
-    with pytest.raises(CheckFailedError, match=otherwise):
-        checks.after_kill("run")
+    raises(CheckFailedError, otherwise, checks.after_kill, "run")
 
 
 def test_a_row_that_was_lost_is_found(checks: Checks) -> None:
     max((checks.home / "ledger" / "_delta_log").glob("*.json")).unlink()
     assert len(read_ledger(checks.home)) == len(checks.rows) - 1
-    with pytest.raises(CheckFailedError, match="lost"):
-        checks.after_kill("run")
+    raises(CheckFailedError, "lost", checks.after_kill, "run")
 
 
 def test_dead_letters_that_were_lost_are_found(checks: Checks) -> None:
     shutil.rmtree(checks.home / "dead-letters")
-    with pytest.raises(CheckFailedError, match="dead letters"):
-        checks.after_end("run")
+    raises(CheckFailedError, "dead letters", checks.after_end, "run")
 
 
 def _change_a_byte(folder: Path) -> None:
@@ -146,32 +139,26 @@ def _add_a_file(folder: Path) -> None:
 @pytest.mark.parametrize("which", [APPLICATION.directory, RUN.published])
 def test_any_change_to_an_application_is_found(which: str, change: Callable[[Path], None], checks: Checks) -> None:
     change(checks.base / which)
-    with pytest.raises(CheckFailedError, match="changed"):
-        checks.after_end("run")
+    raises(CheckFailedError, "changed", checks.after_end, "run")
 
 
 def test_another_record_is_found(checks: Checks) -> None:
     with open_store(checks.base / RUN.published / "0_0" / "rocksdb" / "refunds") as store:
         store[b"k"] = b"v"
-    with pytest.raises(CheckFailedError, match="records of orders-app/0_0/rocksdb/refunds"):
-        checks.after_end("run")
+    raises(CheckFailedError, "records of orders-app/0_0/rocksdb/refunds", checks.after_end, "run")
 
 
 def test_stores_may_be_swapped_one_by_one_but_only_whole(checks: Checks) -> None:
     old, new = (checks.base / folder / "0_0" / "rocksdb" / "refunds" for folder in (RUN.kind.directory, RUN.published))
-    with pytest.raises(CheckFailedError):
-        checks.after_end("cutover")
+    raises(CheckFailedError, "", checks.after_end, "cutover")
     shutil.rmtree(old)
     shutil.copytree(new, old)
     checks.after_kill("cutover")
-    with pytest.raises(CheckFailedError, match="records of orders-app/0_1"):
-        checks.after_end("cutover")
-    with pytest.raises(CheckFailedError, match="rolled back"):
-        checks.after_end("rollback")
+    raises(CheckFailedError, "records of orders-app/0_1", checks.after_end, "cutover")
+    raises(CheckFailedError, "rolled back", checks.after_end, "rollback")
     with open_store(old) as store:
         store[b"k"] = b"v"
-    with pytest.raises(CheckFailedError, match="neither the old nor the new"):
-        checks.after_kill("cutover")
+    raises(CheckFailedError, "neither the old nor the new", checks.after_kill, "cutover")
 
 
 def test_a_process_is_killed_where_it_was_told_to_be(template: Path, zygote: Zygote, tmp_path: Path) -> None:
@@ -191,8 +178,7 @@ def test_a_process_is_killed_where_it_was_told_to_be(template: Path, zygote: Zyg
 def test_a_command_that_fails_is_a_finding(template: Path, zygote: Zygote, tmp_path: Path) -> None:
     migration = Migration(RUN, template, tmp_path, zygote)
     (migration.base / RUN.published).mkdir(parents=True)
-    with pytest.raises(CheckFailedError, match=r"run ended with 6:\n(.|\n)*exists"):
-        migration.perform("run")
+    raises(CheckFailedError, r"run ended with 6:\n(.|\n)*exists", migration.perform, "run")
 
 
 def _run_events() -> list[str]:

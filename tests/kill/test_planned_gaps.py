@@ -15,6 +15,7 @@ from tests.kill.peace import make_templates
 from tests.kill.plans import Kill
 from tests.kill.scenarios import RAW_STORE, WINDOWS, Kind, Scenario
 from tests.kill.zygote import Zygote
+from tests.support import raises
 
 SEAL = ',\n "digest":"'
 
@@ -52,8 +53,7 @@ def test_a_planned_gap_is_refused_by_the_resume(
         assert file is not None
         content = file.read_text(encoding="utf-8")
         file.write_text(_changed(content, change), encoding="utf-8")
-        with pytest.raises(CheckFailedError, match=r"ended with 6:(.|\n)* is damaged: the chunks of .*"):
-            migration.perform("run")
+        raises(CheckFailedError, r"ended with 6:(.|\n)* is damaged: the chunks of .*", migration.perform, "run")
         checks.after_refusal("run")
         file.write_text(content, encoding="utf-8")
         migration.perform("run")

@@ -14,6 +14,7 @@ from tests.live.kafka_streams.events import Event
 from tests.live.kafka_streams.kinds import RETENTION_MS, segment_interval
 from tests.live.kafka_streams.program import Verdict, make_state_of, require_live
 from tests.live.migrating import APPLICATION, Application, as_migrated, migrate, spec_of
+from tests.support import raises
 
 MadeBy = Callable[[str], Application]
 OpenedBy = Callable[[str], Verdict]
@@ -132,8 +133,7 @@ def test_there_and_back_in_place(
     assert verdict.ok, verdict.difference
     assert not any(verdict.upgrade_mode(store) for store in stores)
     assert [offsets(verdict, store) for store in stores] == before
-    with pytest.raises(RefusedError, match="written to since the cut-over"):
-        rollback(spec)
+    raises(RefusedError, "written to since the cut-over", rollback, spec)
     rollback(spec, discard_new_writes=True)
     verdict = old.open(*stores, exactly_once=True)
     assert verdict.ok, verdict.difference

@@ -16,7 +16,7 @@ from migrate.spec.spec import Spec
 from tests.batch.changelog.support import NOW, App, convert
 from tests.broker.broker import Broker
 from tests.kafka.streams_group import join
-from tests.support import TIMESTAMPED, make_store
+from tests.support import TIMESTAMPED, make_store, raises
 from tests.systems.test_streamiz import as_streamiz_writes
 
 _LATER = {b"later-%d" % each: (b"new", NOW) for each in range(3)}
@@ -60,9 +60,8 @@ def test_nothing_is_appended_to_a_changelog_that_has_records_which_the_store_lac
 ) -> None:
     app = App("behind-appended", tmp_path, broker, way="append").make()
     app.write(app.topic, 1, _LATER)
-    with pytest.raises(RefusedError, match=r"0_1/orders is 3 records behind .*, and no catch-up is possible") as caught:
-        run(app.spec)
-    assert "start and stop the old application once, cleanly" in caught.value.hint
+    caught = raises(RefusedError, r"0_1/orders is 3 records behind .*, and no catch-up is possible", run, app.spec)
+    assert "start and stop the old application once, cleanly" in caught.hint
     with Cluster(app.connection) as cluster:
         assert cluster.ends_of(app.topic, 1).end < 2 * app.count
 
@@ -111,8 +110,7 @@ def test_members_that_cannot_be_asked_about_are_found_out_by_those_that_write(tm
         assert (check.outcome, "cannot be read" in check.detail) == ("warning", True)
         assert app.name not in _commits(app, before), "by a command that only reads"
         for command in (lambda: run(app.spec), lambda: cutover(app.spec), lambda: cutover(spec)):
-            with pytest.raises(RefusedError, match="the application runs: group found-members has members"):
-                command()
+            raises(RefusedError, "the application runs: group found-members has members", command)
         assert "has members" in catch_up(spec).application
         assert cluster.committed(app.name) == {(app.topic, 1): Committed(2, "AgAAAYvPeoAA", 0)}
 

@@ -19,7 +19,7 @@ from migrate.model.events import TAIL_EVENTS
 from tests.batch.changelog.support import NOW, TASKS, WINDOW, App, applied, entries_of, stored, tail_of
 from tests.broker.broker import Broker
 from tests.shared.windowed import window_key
-from tests.support import KEY_VALUE, TIMESTAMPED
+from tests.support import KEY_VALUE, TIMESTAMPED, raises
 
 HOUR = 3_600_000
 RETENTION = {"retention_ms": 12 * HOUR, "segment_ms": HOUR}
@@ -55,8 +55,7 @@ def test_tails_are_laid_over_the_stores_and_their_changelogs(kind: str, broker: 
     assert verify(app.spec, mode="digest").verification.ok
     assert run(app.spec).state == "verified"
     assert len(list((app.spec.home / "new").glob("*/*/orders"))) == len(TASKS)
-    with pytest.raises(RefusedError, match="catch-up"):
-        replay(app.spec)
+    raises(RefusedError, "catch-up", replay, app.spec)
 
 
 def test_a_catch_up_killed_anywhere_is_finished_by_the_next_one(broker: Broker, tmp_path: Path) -> None:
@@ -97,8 +96,7 @@ def test_a_table_that_was_damaged_before_a_catch_up_is_not_vouched_for_by_it(bro
         there.write(content)
     app.write(app.topic, 0, {b"key-00000-0": (b"new", NOW)})
     catch_up(app.spec)
-    with pytest.raises(RefusedError, match="not as it was verified"):
-        cutover(app.spec)
+    raises(RefusedError, "not as it was verified", cutover, app.spec)
 
 
 def test_a_windowed_store_gets_new_segments_and_loses_expired_ones(broker: Broker, tmp_path: Path) -> None:
@@ -128,8 +126,7 @@ def test_a_tail_that_may_lack_tombstones_is_laid_over_only_by_name(
     run(app.spec)
     app.write(app.topic, 0, {b"key-00001-0": (b"x", NOW)})
     monkeypatch.setattr(tails, "_DELETE_RETENTION_MS", 0)
-    with pytest.raises(RefusedError, match="tombstones"):
-        catch_up(app.spec)
+    raises(RefusedError, "tombstones", catch_up, app.spec)
     function = app.spec.conversion.function
     allowed = replace(app, sections={"conversion": {"function": function, "allow": ["drop", "lost-tombstones"]}})
     assert len(catch_up(allowed.spec).tails) == 1
@@ -141,10 +138,8 @@ def test_changes_that_did_not_arrive_are_found(broker: Broker, tmp_path: Path, m
     app.write(app.topic, 0, {b"key-00001-0": (None, NOW)})
     with monkeypatch.context() as broken:
         broken.setattr(assemble, "write_changes", lambda *_: {})
-        with pytest.raises(VerificationError, match="extra"):
-            catch_up(app.spec)
-    with pytest.raises(RefusedError):
-        catch_up(app.spec)
+        raises(VerificationError, "extra", catch_up, app.spec)
+    raises(RefusedError, "", catch_up, app.spec)
     assert run(app.spec).state == "verified"
     assert b"key-00001-0" not in stored(app, 0)
     catch_up(app.spec)
@@ -180,8 +175,7 @@ def test_records_of_tails_that_cannot_be_converted_hold_a_cut_over_back(broker: 
     run(app.spec)
     for number in range(len(TASKS)):
         app.write(app.topic, number, {b"key-%05d-%d" % (each, number): (b"bad", NOW) for each in range(2)})
-    with pytest.raises(RejectedError, match="converted: 4, max_rejects allows 2"):
-        catch_up(app.spec)
+    raises(RejectedError, "converted: 4, max_rejects allows 2", catch_up, app.spec)
     app = _rejecting(app, on_reject="dead-letter")
     report = catch_up(app.spec)
     assert [each.kind for each in report.concerns if not each.accepted] == ["rejects"]
@@ -193,8 +187,7 @@ def test_records_of_tails_that_cannot_be_converted_hold_a_cut_over_back(broker: 
     assert status(app.spec).totals.rejected == 4
     assert run(app.spec).totals.rejected == 4
     assert DeltaTable(str(found.dead_letters)).to_pyarrow_table().num_rows == 4
-    with pytest.raises(RejectedError, match="4 records"):
-        cutover(app.spec)
+    raises(RejectedError, "4 records", cutover, app.spec)
     assert cutover(app.spec, accept_rejects=4).state == "cut over"
 
 
@@ -238,8 +231,7 @@ def test_a_lost_tail_that_the_old_changelog_has_no_more_is_refused(broker: Broke
         changed.result()
     for future in admin.delete_records([TopicPartition(app.topic, 0, last)]).values():
         future.result()
-    with pytest.raises(RefusedError, match="begins at offset"):
-        catch_up(app.spec)
+    raises(RefusedError, "begins at offset", catch_up, app.spec)
 
 
 def test_a_store_that_is_behind_its_changelog_catches_up(broker: Broker, tmp_path: Path) -> None:
@@ -248,8 +240,7 @@ def test_a_store_that_is_behind_its_changelog_catches_up(broker: Broker, tmp_pat
     for number, tail in enumerate(tails):
         app.write(app.topic, number, tail)
     run(app.spec)
-    with pytest.raises(RefusedError, match="which the new store lacks"):
-        cutover(app.spec)
+    raises(RefusedError, "which the new store lacks", cutover, app.spec)
     catch_up(app.spec)
     for number, tail in enumerate(tails):
         expected = applied(app.expected(number), tail)
@@ -269,7 +260,5 @@ def test_what_a_killed_catch_up_has_written_is_read_back(
         catch_up(app.spec)
     app.write(app.new_topic, 0, {b"key-00001-0": (b"of another process", NOW)})
     app.write(app.topic, 0, {b"key-00002-0": (b"y", NOW)})
-    with pytest.raises(VerificationError, match="1 differing"):
-        catch_up(app.spec)
-    with pytest.raises(VerificationError, match="1 differing"):
-        catch_up(app.spec)
+    raises(VerificationError, "1 differing", catch_up, app.spec)
+    raises(VerificationError, "1 differing", catch_up, app.spec)

@@ -34,7 +34,7 @@ from migrate.stores.batch import ChangelogBatch
 from tests.batch.changelog.support import NOW, TASKS, WINDOW, App
 from tests.broker.broker import Broker
 from tests.shared.windowed import checkpoint
-from tests.support import KEY_VALUE, make_families
+from tests.support import KEY_VALUE, make_families, raises
 
 EVENTS = [name for name in RUN_EVENTS if name.startswith("changelog.")]
 
@@ -157,8 +157,7 @@ def test_an_attempt_that_has_begun_ends_with_its_command(broker: Broker, tmp_pat
         with Writer(connection, "begun", 0, "of-an-attempt") as attempt:
             attempt.write(ChangelogBatch([b"key"], [b"value"], [NOW]))
             end_writing(there, tmp_path)
-            with pytest.raises(ChangelogFailedError):
-                attempt.finish()
+            raises(ChangelogFailedError, "", attempt.finish)
         ends = there.ends("begun", [0])[0]
     assert not any(map(len, read(connection, "begun", 0, 0, ends.stable)))
     assert ends.stable == ends.end
@@ -170,19 +169,17 @@ def test_what_another_writer_did_is_found(app: App) -> None:
     (gone, _), (other, (value, at)) = list(app.expected(1).items())[:2]
     offset = app.write(app.new_topic, 1, {gone: (None, NOW), other: (value, at + 1), b"new": (b"value", NOW)})
     assert offset is not None
-    with pytest.raises(VerificationError) as raised:
-        verify(app.spec)
+    raised = raises(VerificationError, "", verify, app.spec)
     where = f"{app.new_topic}, partition 1, key"
-    assert raised.value.message.splitlines() == [
+    assert raised.message.splitlines() == [
         "the changelog does not hold the new store: 1 key missing, 1 differing, 1 extra",
         f'  - missing in the changelog: {where} "{gone.decode()}"',
         f'  - differing: {where} "{other.decode()}", offset {offset - 1}: timestamp should be {at}, is {at + 1}',
         f'  - extra in the changelog: {where} "new", offset {offset}: the new store has no such entry',
     ]
-    assert raised.value.exit_code == ExitCode.MISMATCH
+    assert raised.exit_code == ExitCode.MISMATCH
     assert not ChangelogStanding(read_ledger(app.spec.home)).is_verified
-    with pytest.raises(VerificationError):
-        run(app.spec)
+    raises(VerificationError, "", run, app.spec)
     with Cluster(app.connection) as there:
         topic = there.topic(app.new_topic)
         assert topic is not None
@@ -203,9 +200,8 @@ def test_a_tombstone_that_is_not_written_is_missed(
         return write_records(there, changelog, name, permit, (batch for batch in batches if None not in batch.values))
 
     monkeypatch.setattr(produce, "write_records", without_tombstones)
-    with pytest.raises(VerificationError) as raised:
-        run(app.spec)
-    assert f'missing in the changelog: {app.topic}, partition 0, key "drop-0": a tombstone' in raised.value.message
+    raised = raises(VerificationError, "", run, app.spec)
+    assert f'missing in the changelog: {app.topic}, partition 0, key "drop-0": a tombstone' in raised.message
 
 
 def test_a_changelog_in_use_is_compared_until_an_application_writes_to_it(
@@ -224,8 +220,7 @@ def test_a_foreign_topic_is_refused_and_left(app: App) -> None:
     with Cluster(app.connection) as there:
         there.create_topic(app.new_topic, partitions=2, replication=1, settings={})
         for _ in range(2):
-            with pytest.raises(RefusedError, match="exists already, and this migration did not make it"):
-                run(app.spec)
+            raises(RefusedError, "exists already, and this migration did not make it", run, app.spec)
         topic = there.topic(app.new_topic)
         assert topic is not None
         there.delete_topic(topic)
@@ -274,5 +269,4 @@ def test_a_versioned_history_is_written_in_the_order_of_time(broker: Broker, tmp
     wanted += [(90_000 - at, key, b"now!") for at, key in reversed([*enumerate(keys)])]
     assert [*zip(batch.timestamps, batch.keys, batch.values, strict=True)] == wanted
     app.write(app.new_topic, 0, {keys[0]: (b"other!", 61_000)})
-    with pytest.raises(VerificationError, match="value should be"):
-        verify(app.spec)
+    raises(VerificationError, "value should be", verify, app.spec)

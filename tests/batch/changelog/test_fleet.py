@@ -22,7 +22,7 @@ from migrate.systems.checkpoint_file import read_checkpoint
 from tests.batch.changelog.support import NOW, TASKS, App
 from tests.broker.broker import Broker
 from tests.shared.windowed import checkpoint
-from tests.support import make_families
+from tests.support import make_families, raises
 
 HOSTS = ("here", "there")
 Make = Callable[..., tuple[App, App]]
@@ -83,8 +83,7 @@ def test_hosts_with_tasks_of_their_own_share_the_topic(make: Make) -> None:
         cutover(host.spec)
         assert _line(host, task) == one.last_offset(TASKS.index(task))
     assert {claim.state for claim in _claims(one).values()} == {"in-use"}
-    with pytest.raises(RefusedError, match="the new stores are in use"):
-        abandon(other.spec)
+    raises(RefusedError, "the new stores are in use", abandon, other.spec)
     rollback(other.spec)
     assert abandon(other.spec).kept_topics == (one.new_topic,)
     assert one.restored(1) == one.expected(1)
@@ -101,11 +100,9 @@ def test_a_copy_goes_on_from_what_the_other_host_has_written(way: str, make: Mak
     with pytest.raises(InterruptedError):
         _migrate(one, _stop_at("changelog.claimed"))
     host = socket.gethostname()
-    with pytest.raises(RefusedError) as raised:
-        _migrate(other)
-    assert f"0_0/orders: its changelog is written on {host}, and is not complete yet" in raised.value.message
-    with pytest.raises(RefusedError, match="is not written"):
-        cutover(other.spec)
+    raised = raises(RefusedError, "", _migrate, other)
+    assert f"0_0/orders: its changelog is written on {host}, and is not complete yet" in raised.message
+    raises(RefusedError, "is not written", cutover, other.spec)
     assert _migrate(one).changelogs[0].verified
     assert one.all_restored()
     before = [one.last_offset(number) for number in range(2)]
@@ -138,21 +135,19 @@ def test_a_copy_that_is_behind_writes_nothing(make: Make) -> None:
     with pytest.raises(InterruptedError):
         _migrate(one, _stop_at("changelog.intended"))
     change_claims(one.connection, f"stateferry-{one.name}", lambda _: {(one.topic, 0): _another(other, one)})
-    with pytest.raises(RefusedError, match="0_1/orders: no host writes its changelog; here the store is behind"):
-        _migrate(other)
+    raises(RefusedError, "0_1/orders: no host writes its changelog; here the store is behind", _migrate, other)
     change_claims(
         one.connection,
         f"stateferry-{one.name}",
         lambda now: {place: replace(claim, state="given-up") for place, claim in now.items()},
     )
     _migrate(one)
-    with pytest.raises(RefusedError) as raised:
-        _migrate(other)
-    sentences = raised.value.message.splitlines()[1:]
+    raised = raises(RefusedError, "", _migrate, other)
+    sentences = raised.message.splitlines()[1:]
     assert [sentence.partition(" (")[0] for sentence in sentences] == [
         f"  - 0_1/orders: this copy is behind the one on {socket.gethostname()}"
     ]
-    assert "stateferry catch-up SPEC" in str(raised.value.hint)
+    assert "stateferry catch-up SPEC" in str(raised.hint)
     standing = ChangelogStanding(read_ledger(other.spec.home))
     assert {each.store_partition for each in standing.produced} == {"0_0/orders"}
     assert one.all_restored()
@@ -174,19 +169,16 @@ def test_hosts_need_the_same_spec(make: Make) -> None:
     with pytest.raises(RefusedError, match=r"has claimed .* and its spec or its function is another one"):
         _migrate(other, conversion={"function": "tests.batch.changelog.test_fleet:another"})
     assert one.restored(0) == one.expected(0)
-    with pytest.raises(RefusedError, match="exists already, and this migration did not make it"):
-        _migrate(other, name="another-name")
+    raises(RefusedError, "exists already, and this migration did not make it", _migrate, other, name="another-name")
 
 
 def test_records_without_a_claim_are_left_alone(make: Make) -> None:
     one, other = make(("0_0",), TASKS)
     _migrate(one)
     one.write(one.new_topic, 1, {b"somebody's": (b"value", NOW)})
-    with pytest.raises(RefusedError, match="0_1/orders: no host writes its changelog"):
-        _migrate(other)
+    raises(RefusedError, "0_1/orders: no host writes its changelog", _migrate, other)
     assert set(one.restored(1)) == {b"somebody's"}
-    with pytest.raises(RefusedError, match="no host writes"):
-        _migrate(other)
+    raises(RefusedError, "no host writes", _migrate, other)
     abandon(one.spec)
     assert abandon(other.spec).kept_topics == (one.new_topic,)
 

@@ -17,7 +17,7 @@ from migrate.queries.side_by_side import SideBySideStores
 from tests.batch.changelog.support import NOW, TASKS, WINDOW, App, Record
 from tests.broker.broker import Broker
 from tests.shared.windowed import window_key
-from tests.support import TIMESTAMPED
+from tests.support import TIMESTAMPED, raises
 
 COUNT = 200
 PARTITIONS = len(TASKS)
@@ -112,8 +112,7 @@ def test_plan_counts_keys_that_belong_elsewhere(partitioner: str, broker: Broker
 
 def test_a_key_that_belongs_elsewhere_is_a_reject(broker: Broker, tmp_path: Path) -> None:
     app = _app("keys-reject", tmp_path, broker)
-    with pytest.raises(RejectedError, match=r"the new key belongs to partition [01]"):
-        run(app.spec)
+    raises(RejectedError, r"the new key belongs to partition [01]", run, app.spec)
 
 
 @pytest.mark.parametrize(

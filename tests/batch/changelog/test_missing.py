@@ -15,11 +15,12 @@ from migrate.batch.status.history import report as history_of
 from migrate.errors import RefusedError
 from migrate.kafka.claims import Claims, change_claims, read_claims
 from migrate.kafka.cluster import Cluster
-from migrate.model.events import REBUILD_EVENTS, Event
+from migrate.model.events import REBUILD_EVENTS
 from migrate.spec.spec import Spec
 from tests.batch.changelog.support import NOW, WINDOW, App
+from tests.batch.switch.support import StopAt, StoppedError
 from tests.broker.broker import Broker
-from tests.support import KEY_VALUE, TIMESTAMPED
+from tests.support import KEY_VALUE, TIMESTAMPED, raises
 
 Make = Callable[..., App]
 
@@ -80,11 +81,10 @@ def test_they_are_named_and_keep_the_others_from_going_live(way: str, make: Make
     for each in (status(spec), history_of(spec), verify(spec)):
         assert gone in each.next_step
         assert "cutover" not in each.next_step
-    with pytest.raises(RefusedError) as raised:
-        cutover(spec)
-    assert gone in raised.value.message
-    assert 'missing = "leave"' in str(raised.value.hint)
-    assert ("rebuild" in str(raised.value.hint)) == (way == "new-topic")
+    raised = raises(RefusedError, "", cutover, spec)
+    assert gone in raised.message
+    assert 'missing = "leave"' in str(raised.hint)
+    assert ("rebuild" in str(raised.hint)) == (way == "new-topic")
     assert app.restored(0) == app.expected(0)
     abandon(spec)
 
@@ -98,8 +98,7 @@ def test_the_only_copy_is_never_deleted(make: Make) -> None:
     app.write(app.new_topic, 1, {b"new": (b"of the new version", NOW)})
     _forget_claims(app)
     for _ in range(2):
-        with pytest.raises(RefusedError, match="the topic is their only copy"):
-            finalize(spec, delete_topic=True)
+        raises(RefusedError, "the topic is their only copy", finalize, spec, delete_topic=True)
         finalize(spec)
     with Cluster(app.connection) as cluster:
         assert cluster.topic(app.topic) is not None
@@ -121,8 +120,7 @@ def test_what_another_host_has_given_up_is_missing(make: Make, tmp_path: Path) -
     for host in (one, other):
         run(host.spec)
     abandon(one.spec)
-    with pytest.raises(RefusedError, match="partition 0, holds keys that no host"):
-        cutover(other.spec)
+    raises(RefusedError, "partition 0, holds keys that no host", cutover, other.spec)
 
 
 @pytest.mark.parametrize("kind", [TIMESTAMPED, KEY_VALUE, WINDOW])
@@ -147,14 +145,8 @@ def test_a_rebuild_that_was_stopped_anywhere_is_finished_by_the_next_run(event: 
     app = make()
     spec = _spec(app, "rebuild")
 
-    def stop(reached: Event) -> None:
-        if reached.name == event:
-            raise InterruptedError(event)
-
-    with pytest.raises(InterruptedError):
-        run(spec, on_event=stop)
-    with pytest.raises(RefusedError, match="partition 1, holds keys that no host"):
-        cutover(spec)
+    raises(StoppedError, "", run, spec, on_event=StopAt(event))
+    raises(RefusedError, "partition 1, holds keys that no host", cutover, spec)
     run(spec)
     assert app.all_restored()
     again = list[str]()
@@ -166,12 +158,7 @@ def test_a_rebuild_that_was_stopped_anywhere_is_finished_by_the_next_run(event: 
 def test_what_another_host_has_claimed_is_not_rebuilt(make: Make, tmp_path: Path) -> None:
     one, other = _two_hosts(make(), tmp_path)
 
-    def stop(reached: Event) -> None:
-        if reached.name == "changelog.claimed":
-            raise InterruptedError
-
-    with pytest.raises(InterruptedError):
-        run(other.spec, on_event=stop)
+    raises(StoppedError, "", run, other.spec, on_event=StopAt("changelog.claimed"))
     report = run(_spec(one, "rebuild"))
     assert (report.held[0].missing, report.changelogs[0].rebuilt) == ((1,), ())
     assert one.restored(1) == {}
@@ -204,9 +191,8 @@ def test_a_changelog_that_went_on_since_is_refused(make: Make) -> None:
     spec = _spec(app, "rebuild")
     run(spec)
     app.write(app.topic, 1, {b"late": (b"value", NOW)})
-    with pytest.raises(RefusedError, match="partition 1, has records from offset") as raised:
-        cutover(spec)
-    assert "starts over" in str(raised.value.hint)
+    raised = raises(RefusedError, "partition 1, has records from offset", cutover, spec)
+    assert "starts over" in str(raised.hint)
 
 
 def test_what_cannot_be_rebuilt_is_refused_before_anything_is_done(make: Make) -> None:

@@ -22,8 +22,9 @@ from migrate.stores.batch import ChangelogBatch
 from migrate.stores.rocksdb.database import open_read_only
 from migrate.stores.rocksdb.writing import SstWriter, TableOptions, create_database
 from tests.batch.changelog.support import NOW, TASKS, App, Record
+from tests.batch.switch.support import StopAt, StoppedError
 from tests.broker.broker import Broker
-from tests.support import KEY_VALUE, TIMESTAMPED
+from tests.support import KEY_VALUE, TIMESTAMPED, raises
 
 HEADERS = "kafka-streams.headers-key-value"
 
@@ -111,12 +112,7 @@ class _Killed(Exception):
 def test_a_killed_run_is_finished_by_the_next_one(point: str, broker: Broker, tmp_path: Path) -> None:
     app = _timestamped(f"times-killed-{point.replace(chr(46), chr(45))}", tmp_path, broker).make()
 
-    def kill(event: Event) -> None:
-        if event.name == point:
-            raise _Killed
-
-    with pytest.raises(_Killed):
-        run(app.spec, on_event=kill)
+    raises(StoppedError, "", run, app.spec, on_event=StopAt(point))
     before = app.times
     left = app.spec.home / "changelog" / TASKS[0] / "orders" / "times-0123456789ab" / "latest" / "0.sst"
     left.parent.mkdir(parents=True)
@@ -145,8 +141,7 @@ def test_a_run_is_durable_before_its_row_is_written(
             raise _Killed
 
     monkeypatch.setattr(os, "fsync", spy)
-    with pytest.raises(_Killed):
-        run(app.spec, on_event=look)
+    raises(_Killed, "", run, app.spec, on_event=look)
 
 
 def _flip(folder: Path) -> None:
@@ -178,8 +173,7 @@ def test_a_damaged_run_is_noticed_and_made_again(damage: object, broker: Broker,
     folder = app.spec.home / next(iter(before.values())).folder
     damage(folder)  # type: ignore[operator]
     if damage is _flip:
-        with pytest.raises(ChunkFailedError, match="times of keys"):
-            verify(app.spec)
+        raises(ChunkFailedError, "times of keys", verify, app.spec)
     events: list[str] = []
     run(app.spec, on_event=lambda event: events.append(event.name))
     assert events.count("times.committed") == 1
@@ -214,5 +208,4 @@ def test_chunks_do_not_get_other_times_than_those_before(broker: Broker, tmp_pat
     run(app.spec)
     _flip(app.spec.home / app.times["0_0/orders"].folder)
     _remove_records(app)
-    with pytest.raises(ChangelogFailedError, match="other ones by now"):
-        run(app.spec)
+    raises(ChangelogFailedError, "other ones by now", run, app.spec)

@@ -11,6 +11,7 @@ from migrate.show.page.run_page import run_page
 from tests.batch.changelog.support import TASKS, App, tail_of
 from tests.batch.switch.support import StopAt, StoppedError
 from tests.broker.broker import Broker
+from tests.support import raises
 
 _CLAIM = "a restore from it gives the same store"
 _APPENDED = "a restore gives the new store's records"
@@ -28,11 +29,9 @@ def test_every_report_says_what_is_left_of_the_changelogs(
     way: str, event: str, said: str, broker: Broker, tmp_path: Path
 ) -> None:
     app = App(f"unfinished-{way}-{event.replace('.', '-')}", tmp_path, broker, way=way, count=40).make()
-    with pytest.raises(StoppedError):
-        run(app.spec, on_event=StopAt(event))
+    raises(StoppedError, "", run, app.spec, on_event=StopAt(event))
     _check_said(app.spec, said, "stateferry run SPEC")
-    with pytest.raises(RefusedError, match=said):
-        cutover(app.spec)
+    raises(RefusedError, said, cutover, app.spec)
     assert "stateferry run SPEC" in verify(app.spec).next_step
     run(app.spec)
     assert app.all_restored()
@@ -50,12 +49,10 @@ def test_a_tail_that_the_new_changelog_lacks_is_said_and_keeps_the_stores_from_g
     app = App("unfinished-tail", tmp_path, broker, count=40).make()
     run(app.spec)
     app.write(app.topic, 0, tail_of(app, 0))
-    with pytest.raises(StoppedError):
-        catch_up(app.spec, on_event=StopAt("verify.committed"))
+    raises(StoppedError, "", catch_up, app.spec, on_event=StopAt("verify.committed"))
     said = f"the new changelog of {TASKS[0]}/orders lacks what a catch-up has brought"
     _check_said(app.spec, said, "stateferry catch-up SPEC")
-    with pytest.raises(RefusedError, match=said):
-        cutover(app.spec)
+    raises(RefusedError, said, cutover, app.spec)
     catch_up(app.spec)
     assert not_accepted(status(app.spec).concerns) == ()
     cutover(app.spec)

@@ -14,7 +14,7 @@ from migrate.errors import ExitCode, RefusedError, SpecError
 from migrate.spec.changelog_way import application_of, check_way, new_names, way_of
 from migrate.spec.conversion import conversion_ref, load_conversion
 from migrate.spec.spec import RunSection, Spec
-from tests.support import KEY_VALUE, RAW, TIMESTAMPED, make_store
+from tests.support import KEY_VALUE, RAW, TIMESTAMPED, make_store, raises
 
 BROKER = {"bootstrap": "broker:9092"}
 
@@ -87,9 +87,8 @@ def test_the_way_is_that_of_the_conversion(
 def test_names_that_cannot_be_are_mistakes_of_the_spec(
     tmp_path: Path, changelog: dict[str, Any] | None, target: dict[str, Any], mistake: str
 ) -> None:
-    with pytest.raises(SpecError) as caught:
-        _spec(tmp_path, changelog, **target)
-    assert mistake in caught.value.message
+    caught = raises(SpecError, "", _spec, tmp_path, changelog, **target)
+    assert mistake in caught.message
 
 
 def test_a_changed_changelog_needs_a_new_name_or_append_and_both_are_named(tmp_path: Path) -> None:
@@ -180,7 +179,5 @@ def test_a_snapshot_may_be_converted_where_the_tail_is_caught_up_with(tmp_path: 
         check_conversion(spec, load_conversion(ref), ref)
         return spec
 
-    with pytest.raises(RefusedError, match="a snapshot cannot be migrated") as caught:
-        check(None)
-    assert "[changelog]" in caught.value.hint
+    assert "[changelog]" in raises(RefusedError, "a snapshot cannot be migrated", check, None).hint
     assert may_catch_up(check(BROKER, store="orders-v2"))

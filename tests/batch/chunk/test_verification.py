@@ -23,7 +23,7 @@ from migrate.spec.conversion_ref import ConversionRef
 from migrate.stores.rocksdb.database import open_read_only
 from migrate.stores.rocksdb.writing import TableOptions, create_database
 from tests.shared.builders import chunk, receipt, rewrite_task, written
-from tests.support import KEY_VALUE, TIMESTAMPED, flip_byte, make_store, numbered, open_store, read_families
+from tests.support import KEY_VALUE, TIMESTAMPED, flip_byte, make_store, numbered, open_store, raises, read_families
 
 Mode = Literal["full", "digest"]
 REF = ConversionRef(KEY_VALUE, TIMESTAMPED, default_timestamp_ms=7)
@@ -187,8 +187,7 @@ def test_damage_in_either_store_is_an_error_not_a_mismatch(migrated: Migrated, m
     for store in (migrated.target,) if mode == "digest" else (migrated.source, migrated.target):
         (largest,) = sorted(store.glob("*.sst"), key=lambda file: file.stat().st_size)[-1:]
         flip_byte(largest, 3000)
-        with pytest.raises(CorruptionError):
-            migrated.verify(mode)
+        raises(CorruptionError, "", migrated.verify, mode)
         flip_byte(largest, 3000)
 
 

@@ -8,7 +8,7 @@ import pytest
 from migrate import cutover, rollback, run, status
 from migrate.batch.ledger.table import read_ledger
 from migrate.model.events import Event
-from tests.support import make_store, numbered, raw_spec, read_family
+from tests.support import make_store, numbered, raises, raw_spec, read_family
 
 pytestmark = pytest.mark.usefixtures("commit_per_chunk")
 A_YEAR = 365 * 86_400.0
@@ -29,8 +29,7 @@ def test_a_clock_that_is_set_back_between_runs_changes_nothing(tmp_path: Path, m
         if done == 3:
             raise _StoppedError
 
-    with pytest.raises(_StoppedError):
-        run(spec, on_event=stop)
+    raises(_StoppedError, "", run, spec, on_event=stop)
     now = time.time
     monkeypatch.setattr(time, "time", lambda: now() - A_YEAR)
     report = run(spec)

@@ -18,6 +18,7 @@ from migrate.model.ledger_row import LEDGER_SCHEMA, Row, Step, StoppedRun, chunk
 from migrate.model.receipt import Receipt
 from migrate.model.values import Stored
 from tests.shared.builders import receipt
+from tests.support import raises
 
 
 def _steps(rows: list[Row]) -> list[str]:
@@ -36,8 +37,7 @@ def test_a_file_system_without_hard_links_is_refused_before_delta_meets_it(
         raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
 
     monkeypatch.setattr(os, "link", refuse)
-    with pytest.raises(RefusedError, match="cannot make a hard link"):
-        Ledger(tmp_path, "m", "r1")
+    raises(RefusedError, "cannot make a hard link", Ledger, tmp_path, "m", "r1")
     assert not (tmp_path / "ledger" / "_delta_log").exists()
 
 
@@ -127,16 +127,14 @@ def test_a_file_with_a_far_number_is_named_and_the_gap_before_it_is_not_filled(t
     (log / f"{5000:020d}.json").write_text("{}\n")
     found = sorted(log.iterdir())
     for ask in (read_ledger, read_repaired, lambda home: Ledger(home, "m", "r2")):
-        with pytest.raises(RefusedError, match=rf"lacks 4,997 entries before .*{5000:020d}\.json") as refused:
-            ask(tmp_path)
-        assert "move it out of the directory" in refused.value.hint
+        refused = raises(RefusedError, rf"lacks 4,997 entries before .*{5000:020d}\.json", ask, tmp_path)
+        assert "move it out of the directory" in refused.hint
     assert sorted(log.iterdir()) == found
 
 
 def test_another_migrations_ledger_is_refused_and_unchanged(tmp_path: Path) -> None:
     Ledger(tmp_path, "m", "r1").commit(chunk_row(receipt()))
-    with pytest.raises(RefusedError, match="belongs to the migration m, this one is other"):
-        Ledger(tmp_path, "other", "r2")
+    raises(RefusedError, "belongs to the migration m, this one is other", Ledger, tmp_path, "other", "r2")
     assert _steps(read_ledger(tmp_path)) == ["run", "chunk"]
 
 
@@ -149,10 +147,8 @@ def test_a_run_that_was_refused_before_it_had_a_plan_does_not_bind_the_ledger(tm
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path, "m", "r1")
     ledger.commit(ledger.row(Step.ASSEMBLED).model_copy(update={"schema_version": LEDGER_SCHEMA + 1}))
-    with pytest.raises(RefusedError, match=f"has schema {LEDGER_SCHEMA + 1}"):
-        Ledger(tmp_path, "m", "r2")
-    with pytest.raises(RefusedError, match="newer Stateferry"):
-        read_ledger(tmp_path)
+    raises(RefusedError, f"has schema {LEDGER_SCHEMA + 1}", Ledger, tmp_path, "m", "r2")
+    raises(RefusedError, "newer Stateferry", read_ledger, tmp_path)
 
 
 def test_of_racing_runs_at_most_one_can_commit_in_the_end(tmp_path: Path) -> None:
@@ -258,6 +254,5 @@ def test_more_commits_than_a_checkpoint_takes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", [Receipt, Revision, Journal, StoppedRun])
 def test_a_detail_of_a_newer_release_is_refused(kind: type[Stored]) -> None:
     row = Row(migration_id="1f", run_id="r1", step=Step.CHUNK, detail='{"of a newer release": 1}')
-    with pytest.raises(RefusedError, match="something in the ledger cannot be understood") as refused:
-        read_detail(row, kind, "something")
-    assert refused.value.hint == "use the newer Stateferry that wrote it"
+    refused = raises(RefusedError, "something in the ledger cannot be understood", read_detail, row, kind, "something")
+    assert refused.hint == "use the newer Stateferry that wrote it"

@@ -6,7 +6,7 @@ import pytest
 
 from migrate import RefusedError, plan, report, run, status
 from migrate.batch.home import DEAD_LETTERS, UNFINISHED_DEAD_LETTERS
-from tests.support import make_store, numbered, raw_spec, read_family
+from tests.support import make_store, numbered, raises, raw_spec, read_family
 
 _PICKY = "def convert(record):\n    return record if record.value else record.missing\n"
 
@@ -17,8 +17,7 @@ def test_a_work_dir_that_delta_rs_cannot_open_is_refused(character: str, tmp_pat
     (failed,) = (check for check in plan(spec).checks if check.outcome == "failed")
     assert (failed.name, repr(character) in failed.detail) == ("work_dir.place", True)
     assert "choose another work_dir" in failed.fix
-    with pytest.raises(RefusedError, match="with which delta-rs opens no table"):
-        run(spec)
+    raises(RefusedError, "with which delta-rs opens no table", run, spec)
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
     assert status(spec).state == "not started"
 
@@ -61,6 +60,5 @@ def test_what_is_no_directory_is_not_removed_for_the_dead_letters(name: str, kin
         else:
             place.symlink_to(elsewhere)
 
-    with pytest.raises(RefusedError, match=f"{name} is a {kind}, in the place of a directory"):
-        run(spec, on_event=put_there)
+    raises(RefusedError, f"{name} is a {kind}, in the place of a directory", run, spec, on_event=put_there)
     assert elsewhere.is_dir()

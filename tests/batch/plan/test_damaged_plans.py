@@ -11,9 +11,9 @@ from migrate.batch.home import load_plan, store_plan
 from migrate.errors import ExitCode, RefusedError
 from migrate.model.plan import Chunk, Plan, newest_plan
 from migrate.spec.spec import Spec
-from tests.batch.run.test_resume import StopAt, StoppedError
+from tests.batch.switch.support import StopAt, StoppedError
 from tests.shared.builders import chunk, plan
-from tests.support import make_store, numbered, raw_spec, read_family
+from tests.support import make_store, numbered, raises, raw_spec, read_family
 
 pytestmark = pytest.mark.usefixtures("commit_per_chunk")
 RECORDS = numbered(1500)
@@ -25,8 +25,7 @@ def interrupted(tmp_path: Path) -> Spec:
     """A migration of many chunks, three of them done."""
     source = make_store(tmp_path / "old", RECORDS)
     spec = raw_spec(tmp_path, source, run={"chunk_size": "4 KiB"})
-    with pytest.raises(StoppedError):
-        run(spec, on_event=StopAt("chunk.committed", 3))
+    raises(StoppedError, "", run, spec, on_event=StopAt("chunk.committed", 3))
     return spec
 
 
@@ -61,10 +60,9 @@ def test_a_flipped_bit_in_a_bound_is_refused_by_the_next_run(sealed: bool, inter
     content = file.read_bytes()
     for flipped in _flipped_bounds(content):
         file.write_bytes(flipped if sealed else _unseal(flipped))
-        with pytest.raises(RefusedError, match=f"{file.name} is damaged") as caught:
-            run(interrupted)
-        assert caught.value.exit_code is ExitCode.REFUSED
-        assert "abandon" in caught.value.hint
+        caught = raises(RefusedError, f"{file.name} is damaged", run, interrupted)
+        assert caught.exit_code is ExitCode.REFUSED
+        assert "abandon" in caught.hint
         assert not (tmp_path / "new").exists()
     file.write_bytes(content)
     run(interrupted)
@@ -133,11 +131,8 @@ def test_a_plan_that_does_not_cover_the_store_is_neither_stored_nor_loaded(
 ) -> None:
     chunks, message = FLAWS[flaw]
     made = plan(*CHUNKS).model_copy(update={"chunks": tuple(chunks)})
-    with pytest.raises(ValueError, match=message):
-        store_plan(tmp_path, made)
+    raises(ValueError, message, store_plan, tmp_path, made)
     with monkeypatch.context() as unchecked:
         unchecked.setattr(stored_plan, "coverage_flaw", lambda _: None)
         store_plan(tmp_path, made)
-    with pytest.raises(RefusedError, match=message) as caught:
-        load_plan(tmp_path)
-    assert "rerun" in caught.value.hint
+    assert "rerun" in raises(RefusedError, message, load_plan, tmp_path).hint

@@ -7,7 +7,7 @@ import pytest
 
 from migrate import RefusedError, plan, run
 from migrate.spec.spec import Spec
-from tests.support import KEY_VALUE, TIMESTAMPED, make_spec, make_store, read_families
+from tests.support import KEY_VALUE, TIMESTAMPED, make_spec, make_store, raises, read_families
 
 NUMBERS = {b"key-%03d" % number: number.to_bytes(8, "little") for number in range(50)}
 SWAPPED = {key: value[::-1] for key, value in NUMBERS.items()}
@@ -82,5 +82,4 @@ def test_a_store_that_has_the_layout_already_is_not_given_it_twice(
     ]
     run(specs[0])
     assert read_families(tmp_path / "once/new")["default"] == converted
-    with pytest.raises(RefusedError, match="migrated before"):
-        run(specs[1])
+    raises(RefusedError, "migrated before", run, specs[1])

@@ -8,13 +8,9 @@ from typing import Any
 import pytest
 
 from migrate import run
-from migrate.model.events import Event
 from migrate.stores.rocksdb import database
+from tests.batch.switch.support import StopAt, StoppedError
 from tests.support import copy_fixture, kafka_spec
-
-
-class _PlannedError(Exception):
-    """The plan is stored."""
 
 
 def test_a_plan_opens_each_directory_and_its_snapshot_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,15 +21,11 @@ def test_a_plan_opens_each_directory_and_its_snapshot_once(tmp_path: Path, monke
         opened[directory] += 1
         return open_view(directory, *arguments, **named)
 
-    def stop(event: Event) -> None:
-        if event.name == "plan.stored":
-            raise _PlannedError
-
     application = copy_fixture(tmp_path)
     spec = kafka_spec(tmp_path, application)
     monkeypatch.setattr(database, "_open_view", counted)
-    with suppress(_PlannedError):
-        run(spec, on_event=stop)
+    with suppress(StoppedError):
+        run(spec, on_event=StopAt("plan.stored"))
     snapshots = {path for path in opened if path.is_relative_to(spec.home)}
     assert {*opened.values()} == {1}
     assert len(snapshots) == len(opened) / 2 > 1

@@ -7,6 +7,7 @@ from migrate.batch.plan.sample import check_keys, spans_of
 from migrate.errors import RefusedError
 from migrate.model.plan import TimeSlice
 from migrate.model.store_partition import Segment
+from tests.support import raises
 
 WINDOWED, SESSIONS = get_format("kafka-streams.window"), get_format("kafka-streams.session")
 START = 1_767_225_600_000
@@ -29,17 +30,14 @@ def test_keys_of_the_segment_pass() -> None:
 @pytest.mark.parametrize("user", [b"k", b"user-1", b"a longer key than most"])
 def test_windows_that_are_emitted_on_close_are_named(user: bytes) -> None:
     keys = [b"\0" + _time(time) + user + bytes(4) for time in TIMES]
-    with pytest.raises(RefusedError, match="emits when windows or sessions close"):
-        check_keys(keys, WINDOWED, SPAN, "here")
+    raises(RefusedError, "emits when windows or sessions close", check_keys, keys, WINDOWED, SPAN, "here")
     index = [b"\1" + user + _time(time) + bytes(4) for time in TIMES]
-    with pytest.raises(RefusedError, match="emits when windows or sessions close"):
-        check_keys([*keys, *index], WINDOWED, SPAN, "here")
+    raises(RefusedError, "emits when windows or sessions close", check_keys, [*keys, *index], WINDOWED, SPAN, "here")
 
 
 def test_sessions_that_are_emitted_on_close_are_named() -> None:
     keys = [b"\0" + _time(time) + _time(time - 7) + b"user" for time in TIMES]
-    with pytest.raises(RefusedError, match="emits when windows or sessions close"):
-        check_keys(keys, SESSIONS, SPAN, "here")
+    raises(RefusedError, "emits when windows or sessions close", check_keys, keys, SESSIONS, SPAN, "here")
 
 
 def test_sessions_are_not_taken_for_windows() -> None:

@@ -17,7 +17,8 @@ from migrate.errors import ExitCode
 from migrate.model.events import Event
 from migrate.spec.spec import parse_spec
 from migrate.systems.checkpoint_file import read_checkpoint
-from tests.support import make_spec
+from tests.batch.switch.support import StopAt, StoppedError
+from tests.support import make_spec, raises
 
 STATE = Path(__file__).resolve().parents[2] / "fixtures/kafka-streams-4.0.1/orders-app"
 
@@ -219,12 +220,8 @@ def test_a_plain_upgrade_asks_for_nothing(app: Path) -> None:
 
 
 def test_a_run_that_stopped_is_resumed_without_asking_again(app: Path) -> None:
-    def stop(event: Event) -> None:
-        if event.name == "plan.stored":
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run(upper_spec(app), changelog_ends=ends_of(app), on_event=stop)
+    with pytest.raises(StoppedError):
+        run(upper_spec(app), changelog_ends=ends_of(app), on_event=StopAt("plan.stored"))
     assert run(upper_spec(app)).state == "published"
 
 
@@ -249,10 +246,8 @@ def test_an_application_that_was_killed_after_the_run_keeps_the_store_from_being
     spec = in_place(upper_spec(app))
     run(spec, changelog_ends=ends_of(app))
     start_and_kill(app)
-    with pytest.raises(RefusedError, match="the old store was opened since it was converted"):
-        cutover(spec)
-    with pytest.raises(RefusedError, match=REFUSED):
-        run(spec)
+    raises(RefusedError, "the old store was opened since it was converted", cutover, spec)
+    raises(RefusedError, REFUSED, run, spec)
     run(spec, changelog_ends=ends_of(app))
     assert cutover(spec).state == "cut over"
 

@@ -16,7 +16,7 @@ from migrate import StateRecord, plan, run
 from migrate.batch.plan.sample import SampleError, with_places
 from migrate.errors import RefusedError
 from migrate.spec.spec import Spec
-from tests.support import KEY_VALUE, make_spec, make_store, read_family
+from tests.support import KEY_VALUE, make_spec, make_store, raises, read_family
 
 Json = Any
 
@@ -96,9 +96,8 @@ def test_a_frame_of_one_registry_becomes_that_of_another(
 def test_a_frame_that_the_spec_does_not_name_is_named_with_what_to_do(tmp_path: Path) -> None:
     source = {"frame": "confluent", "schemas": {7: "v.avsc"}}
     spec = _framed(tmp_path, struct.pack(">bq", 0, 15), source, {"frame": "confluent", "id": 7})
-    with pytest.raises(RefusedError, match="the bytes look like 00, then eight bytes: Apicurio's, id 15") as raised:
-        run(spec)
-    assert raised.value.hint.startswith("does [conversion.value] name the serde, the frame and the schema ids")
+    raised = raises(RefusedError, "the bytes look like 00, then eight bytes: Apicurio's, id 15", run, spec)
+    assert raised.hint.startswith("does [conversion.value] name the serde, the frame and the schema ids")
 
 
 @pytest.mark.parametrize(
@@ -127,9 +126,8 @@ def test_a_cause_is_one_finding_with_its_store_partitions(tmp_path: Path) -> Non
     assert found.detail.endswith("; so in 3 of 3 store partitions: 0_0/people, 0_1/people, 0_2/people")
     assert "[conversion.value]" in report.verdict.next_step
     assert "more)" not in report.verdict.sentence
-    with pytest.raises(RefusedError) as refused:
-        run(spec)
-    assert (refused.value.message, refused.value.hint) == (found.detail, found.fix)
+    refused = raises(RefusedError, "", run, spec)
+    assert (refused.message, refused.hint) == (found.detail, found.fix)
 
 
 def test_store_partitions_with_another_fault_are_not_counted_among_them() -> None:

@@ -8,7 +8,7 @@ import pytest
 from migrate import plan, run, verify
 from migrate.errors import RefusedError, RejectedError
 from tests.shared.windowed import OFFSETS, PLAIN, TIMESTAMPED, offsets, windowed_spec
-from tests.support import make_families, read_families, tree_state
+from tests.support import make_families, raises, read_families, tree_state
 
 KEY_VALUE = "kafka-streams.key-value"
 TIMESTAMPED_KEY_VALUE = "kafka-streams.timestamped-key-value"
@@ -77,8 +77,7 @@ def test_a_value_of_unknown_time_cannot_be_a_version(tmp_path: Path) -> None:
     records = {key[8:]: value for key, value in LATEST_RECORDS.items()}
     _make(tmp_path, {**records, b"k001": LATEST + b"v"}, TIMESTAMPED)
     spec = windowed_spec(tmp_path, TIMESTAMPED_KEY_VALUE, VERSIONED, **ALLOW, **PUBLISHED)
-    with pytest.raises(RejectedError, match="default_timestamp_ms"):
-        run(spec)
+    raises(RejectedError, "default_timestamp_ms", run, spec)
     accepting = {"run": {"on_reject": "skip", "max_rejects": 1}}
     report = run(windowed_spec(tmp_path, TIMESTAMPED_KEY_VALUE, VERSIONED, **accepting, **ALLOW, **PUBLISHED))
     assert (report.totals.rejected, report.totals.records_out) == (1, len(KEYS) - 1)

@@ -16,6 +16,7 @@ from tests.support import (
     make_store,
     numbered,
     open_store,
+    raises,
     read_families,
     read_family,
     tree_state,
@@ -50,9 +51,8 @@ def test_it_takes_a_place_of_its_own_and_leaves_it_again(tmp_path: Path) -> None
     spec, before = _renaming(tmp_path, application), tree_state(application)
     assert plan(spec).verdict.go
     assert "right where the application disables logging" in run(spec).changelog
-    with pytest.raises(RefusedError, match="has no section") as refused:
-        catch_up(spec)
-    assert "and the store its name, the application replays" in refused.value.hint
+    refused = raises(RefusedError, "has no section", catch_up, spec)
+    assert "and the store its name, the application replays" in refused.hint
     cutover(spec)
     assert read_family(application / "0_1/rocksdb/orders-v2") == numbered(300)
     assert (application / "0_1/.checkpoint").read_text(encoding="ascii") == checkpoint(OWN, OTHER)
@@ -115,8 +115,7 @@ def test_a_name_that_another_store_has_is_refused_before_anything_is_made(
     application = _application(tmp_path)
     spec = _renaming(tmp_path, application, KEY_VALUE, store="other", **target)
     assert "other is there already, where the new store goes" in plan(spec).verdict.sentence
-    with pytest.raises(RefusedError, match="other is there already"):
-        run(spec)
+    raises(RefusedError, "other is there already", run, spec)
     assert not (tmp_path / "work").exists()
 
 

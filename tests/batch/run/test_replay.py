@@ -11,16 +11,15 @@ from migrate.batch.ledger.standing import read_standing
 from migrate.batch.ledger.table import read_ledger
 from migrate.batch.preflight.doctor import doctor
 from migrate.errors import (
-    InterruptedMigrationError,
     RefusedError,
     RejectedError,
     SourceChangedError,
     SpecError,
     VerificationError,
 )
-from migrate.model.events import Event
 from migrate.model.ledger_row import Step
-from tests.support import make_store, numbered, open_store, raw_spec, read_family
+from tests.batch.switch.support import StopAt, StoppedError
+from tests.support import make_store, numbered, open_store, raises, raw_spec, read_family
 
 RECORDS = numbered(900)
 PICKY = """
@@ -79,8 +78,7 @@ def with_rejects(folder: Path, **how: Any) -> Spec:  # noqa: ANN401 - TOML's own
     if spec.target_path is None:
         run(spec)
     else:
-        with pytest.raises(RejectedError):
-            run(spec)
+        raises(RejectedError, "", run, spec)
     return spec
 
 
@@ -105,15 +103,11 @@ def test_only_chunks_with_rejects_are_rewritten(folder: Path) -> None:
 
 def test_a_run_that_failed_goes_on_where_it_stopped(folder: Path) -> None:
     spec = spec_in(folder, on_reject="fail", published=False)
-    with pytest.raises(RejectedError):
-        run(spec)
+    raises(RejectedError, "", run, spec)
     done = attempts(spec)
     write(folder, HALF_MENDED)
-    with pytest.raises(SourceChangedError) as refused:
-        run(spec)
-    assert "stateferry replay SPEC" in refused.value.hint
-    with pytest.raises(RejectedError, match="key-00000450"):
-        replay(spec)
+    assert "stateferry replay SPEC" in raises(SourceChangedError, "", run, spec).hint
+    raises(RejectedError, "key-00000450", replay, spec)
     half = attempts(spec)
     write(folder, MENDED)
     report = replay(spec)
@@ -131,15 +125,9 @@ def test_an_interrupted_replay_is_resumed(folder: Path, event: str, resumed_by: 
     spec = with_rejects(folder)
     write(folder, MENDED)
 
-    def interrupt(sent: Event) -> None:
-        if sent.name == event:
-            raise InterruptedMigrationError("here")
-
-    with pytest.raises(InterruptedMigrationError):
-        replay(spec, on_event=interrupt)
+    raises(StoppedError, "", replay, spec, on_event=StopAt(event))
     write(folder, PICKY)
-    with pytest.raises(SourceChangedError):
-        run(spec)
+    raises(SourceChangedError, "", run, spec)
     write(folder, MENDED)
     resumed_by(spec)
     assert read_family(folder / "new") == EXPECTED
@@ -149,12 +137,10 @@ def test_an_interrupted_replay_is_resumed(folder: Path, event: str, resumed_by: 
 def test_a_function_that_changes_other_records_too_is_a_mismatch_until_it_is_mended(folder: Path) -> None:
     spec = with_rejects(folder, published=False, verify="off")
     write(folder, TOO_MUCH)
-    with pytest.raises(VerificationError) as found:
-        replay(spec)
-    assert "changes other records too" in found.value.hint
-    assert "stateferry abandon SPEC" in found.value.hint
-    with pytest.raises(VerificationError):
-        cutover(spec, unverified=True)
+    found = raises(VerificationError, "", replay, spec)
+    assert "changes other records too" in found.hint
+    assert "stateferry abandon SPEC" in found.hint
+    raises(VerificationError, "", cutover, spec, unverified=True)
     write(folder, MENDED)
     assert replay(spec).state == "verified"
     cutover(spec)
@@ -165,19 +151,13 @@ def test_nothing_but_a_full_verification_opens_the_gate_after_a_replay(folder: P
     spec = with_rejects(folder, published=False, verify="off")
     write(folder, MENDED)
 
-    def stop_before_verifying(sent: Event) -> None:
-        if sent.name == "verify.started":
-            raise InterruptedMigrationError("here")
-
-    with pytest.raises(InterruptedMigrationError):
-        replay(spec, on_event=stop_before_verifying)
+    raises(StoppedError, "", replay, spec, on_event=StopAt("verify.started"))
     allowing = spec.conversion.model_copy(update={"allow": (*spec.conversion.allow, "unverified")})
     spec = spec.model_copy(update={"conversion": allowing})
     assert status(spec).state == "assembled"
     assert verify(spec, mode="digest").verification.ok
     for unverified in (False, True):
-        with pytest.raises(RefusedError, match="not verified in full"):
-            cutover(spec, unverified=unverified)
+        raises(RefusedError, "not verified in full", cutover, spec, unverified=unverified)
     assert "not verified in full" in status(spec).concerns[0].sentence
     assert verify(spec).verification.ok
     assert verify(spec, mode="digest").verification.ok
@@ -187,10 +167,9 @@ def test_nothing_but_a_full_verification_opens_the_gate_after_a_replay(folder: P
 
 def _refused(spec: Spec, *said: str) -> None:
     rows = read_ledger(spec.home)
-    with pytest.raises(RefusedError) as refused:
-        replay(spec)
-    assert all(words in str(refused.value) for words in said), refused.value
-    assert refused.value.hint
+    refused = raises(RefusedError, "", replay, spec)
+    assert all(words in str(refused) for words in said), refused
+    assert refused.hint
     assert read_ledger(spec.home) == rows
 
 
@@ -212,12 +191,7 @@ def test_a_replay_that_was_killed_once_it_had_published_is_over(folder: Path) ->
     spec = with_rejects(folder)
     write(folder, MENDED)
 
-    def die(sent: Event) -> None:
-        if sent.name == "publish.committed":
-            raise InterruptedMigrationError("here")
-
-    with pytest.raises(InterruptedMigrationError):
-        replay(spec, on_event=die)
+    raises(StoppedError, "", replay, spec, on_event=StopAt("publish.committed"))
     again = replay(spec)
     assert (again.state, again.published, again.next_step[:16]) == ("published", folder / "new", "already migrated")
     write(folder, PICKY)
@@ -227,12 +201,7 @@ def test_a_replay_that_was_killed_once_it_had_published_is_over(folder: Path) ->
 def test_it_is_refused_once_published(folder: Path) -> None:
     spec = spec_in(folder, max_rejects=9)
 
-    def die(sent: Event) -> None:
-        if sent.name == "publish.renamed":
-            raise InterruptedMigrationError("here")
-
-    with pytest.raises(InterruptedMigrationError):
-        run(spec, on_event=die)
+    raises(StoppedError, "", run, spec, on_event=StopAt("publish.renamed"))
     write(folder, MENDED)
     _refused(spec, "was published by a run that was killed", "stateferry run SPEC")
     write(folder, PICKY)
@@ -250,8 +219,7 @@ def test_it_is_refused_where_there_is_nothing_to_replay(folder: Path) -> None:
     write(folder, MENDED)
     by_object = spec.conversion.model_copy(update={"function": lambda record: record})
     as_object = spec.model_copy(update={"conversion": by_object})
-    with pytest.raises(SpecError, match="does not reach Spark's executors"):
-        replay(as_object, master="local[2]")
+    raises(SpecError, "does not reach Spark's executors", replay, as_object, master="local[2]")
     changed = spec.model_copy(update={"conversion": spec.conversion.model_copy(update={"default_timestamp_ms": 5})})
     _refused(changed, "more has changed since: [conversion]")
     with open_store(folder / "store") as store:
@@ -290,8 +258,7 @@ def test_without_its_plan_a_replayed_migration_is_refused(folder: Path) -> None:
     plan.unlink()
     for code in (MENDED, PICKY):
         write(folder, code)
-        with pytest.raises(RefusedError):
-            run(spec)
+        raises(RefusedError, "", run, spec)
     write(folder, MENDED)
     plan.write_bytes(content)
     cutover(spec)
@@ -318,8 +285,7 @@ def test_chunks_of_two_functions_are_not_mixed_where_the_row_of_a_revision_is_lo
         run(spec)
         cutover(spec, accept_rejects=9)
     else:
-        with pytest.raises(SourceChangedError, match="function"):
-            run(spec)
+        raises(SourceChangedError, "function", run, spec)
         replay(spec)
         cutover(spec)
     kept = {key: value for key, value in RECORDS.items() if not key.endswith(b"50")}

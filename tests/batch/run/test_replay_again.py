@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from migrate import cutover, replay, run
-from migrate.errors import InterruptedMigrationError, RejectedError, VerificationError
-from migrate.model.events import Event
+from migrate.errors import RejectedError, VerificationError
 from tests.batch.run.test_replay import (
     EXPECTED,
     HALF_MENDED,
@@ -18,7 +17,8 @@ from tests.batch.run.test_replay import (
     with_rejects,
     write,
 )
-from tests.support import make_store, read_family
+from tests.batch.switch.support import StopAt, StoppedError
+from tests.support import make_store, raises, read_family
 
 REMENDED = MENDED.replace("mended", "remended")
 REMENDED_EXPECTED = {key: b"remended" if key.endswith(b"50") else value for key, value in RECORDS.items()}
@@ -48,14 +48,12 @@ def test_a_function_can_be_mended_again_after_its_records_were_converted(folder:
 
 def test_what_an_earlier_replay_has_converted_otherwise_is_rewritten_by_the_same_command(folder: Path) -> None:
     spec = spec_in(folder, on_reject="fail", published=False)
-    with pytest.raises(RejectedError):
-        run(spec)
+    raises(RejectedError, "", run, spec)
     write(folder, MENDED)
     replay(spec)
     write(folder, REMENDED)
-    with pytest.raises(VerificationError) as found:
-        replay(spec)
-    assert "stateferry replay SPEC" in found.value.hint
+    found = raises(VerificationError, "", replay, spec)
+    assert "stateferry replay SPEC" in found.hint
     assert replay(spec).state == "verified"
     cutover(spec)
     assert read_family(folder / "store") == REMENDED_EXPECTED
@@ -65,22 +63,14 @@ def test_a_function_that_is_not_pure_is_a_mismatch(folder: Path) -> None:
     spec = with_rejects(folder, published=False)
     counted = MENDED.replace('b"mended"', "b'%d' % next(numbers)")
     write(folder, f"from itertools import count\nnumbers = count()\n{counted}")
-    with pytest.raises(VerificationError) as found:
-        replay(spec)
-    assert "or it is not pure" in found.value.hint
-    with pytest.raises(VerificationError):
-        cutover(spec, unverified=True)
+    assert "or it is not pure" in raises(VerificationError, "", replay, spec).hint
+    raises(VerificationError, "", cutover, spec, unverified=True)
 
 
 def test_a_publication_with_accepted_rejects_is_finished_by_the_same_command(folder: Path) -> None:
     spec = with_rejects(folder)
     write(folder, HALF_MENDED)
 
-    def die(sent: Event) -> None:
-        if sent.name == "publish.renamed":
-            raise InterruptedMigrationError("here")
-
-    with pytest.raises(InterruptedMigrationError):
-        replay(spec, accept_rejects=1, on_event=die)
+    raises(StoppedError, "", replay, spec, accept_rejects=1, on_event=StopAt("publish.renamed"))
     assert replay(spec, accept_rejects=1).state == "published"
     assert read_family(folder / "new") == {key: value for key, value in EXPECTED.items() if not key.endswith(b"450")}

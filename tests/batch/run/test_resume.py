@@ -3,7 +3,7 @@
 import shutil
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from migrate.model.events import RUN_EVENTS, Event
 from migrate.model.ledger_row import Step
 from migrate.model.receipt import Receipt, read_receipt
 from migrate.spec.spec import Spec
+from tests.batch.switch.support import StopAt, StoppedError
 from tests.support import (
     KEY_VALUE,
     RAW,
@@ -26,6 +27,7 @@ from tests.support import (
     make_spec,
     make_store,
     numbered,
+    raises,
     read_delta,
     read_families,
     read_family,
@@ -36,24 +38,6 @@ pytestmark = pytest.mark.usefixtures("commit_per_chunk")
 NOT_SENT_BY_EACH_RUN = {"warning", "chunk.failed", "chunks.adopted", "verify.resumed", "conversion.revised"}
 OF_A_BROKER = ("times.", "changelog.")
 FULL_RUN = [name for name in RUN_EVENTS if name not in NOT_SENT_BY_EACH_RUN and not name.startswith(OF_A_BROKER)]
-
-
-class StoppedError(Exception):
-    """Raised by a listener."""
-
-
-@dataclass(slots=True)
-class StopAt:
-    """Stops a run when an event is sent for the `occurrence`-th time."""
-
-    name: str = ""
-    occurrence: int = 1
-    seen: Counter[str] = field(default_factory=Counter)
-
-    def __call__(self, event: Event) -> None:
-        self.seen[event.name] += 1
-        if event.name == self.name and self.seen[event.name] == self.occurrence:
-            raise StoppedError(event.name)
 
 
 def _application(base: Path) -> Path:
@@ -173,8 +157,7 @@ def test_a_run_that_stopped_is_finished_by_the_next(
     before = tree_state(application)
     spec = _spec(tmp_path, application)
     stop = StopAt(name, occurrence)
-    with pytest.raises(StoppedError):
-        run(spec, on_event=stop)
+    raises(StoppedError, "", run, spec, on_event=stop)
     assert stop.seen[name] == occurrence
     watch = StopAt()
     done = _receipts(spec) + _uncommitted(spec)
@@ -198,8 +181,7 @@ def test_a_run_that_stopped_is_finished_by_the_next(
 )
 def test_a_resume_may_be_stopped_too(first: str, second: str, reference: Reference, tmp_path: Path) -> None:
     spec = _spec(tmp_path, _application(tmp_path))
-    with pytest.raises(StoppedError):
-        run(spec, on_event=StopAt(first))
+    raises(StoppedError, "", run, spec, on_event=StopAt(first))
     try:
         run(spec, on_event=StopAt(second))
     except StoppedError:
@@ -211,8 +193,7 @@ def test_a_stop_at_every_event_in_turn(reference: Reference, tmp_path: Path) -> 
     """Each run gets one event further than the one before."""
     spec = _spec(tmp_path, _application(tmp_path))
     for name in FULL_RUN:
-        with pytest.raises(StoppedError):
-            run(spec, on_event=StopAt(name))
+        raises(StoppedError, "", run, spec, on_event=StopAt(name))
     assert _published(tmp_path) == reference.published
     assert len(_receipts(spec)) == reference.chunks
 
@@ -225,8 +206,7 @@ def test_a_resume_with_another_chunk_size_does_the_rest(first: str, second: str,
         make_spec(tmp_path, source, source_format=RAW, target_format=RAW, run={"chunk_size": size})
         for size in (first, second)
     ]
-    with pytest.raises(StoppedError):
-        run(specs[0], on_event=StopAt("chunk.committed", 3))
+    raises(StoppedError, "", run, specs[0], on_event=StopAt("chunk.committed", 3))
     done = _receipts(specs[0])
     assert done
     report = run(specs[1])
@@ -242,8 +222,7 @@ def test_a_resume_with_another_chunk_size_does_the_rest(first: str, second: str,
 def test_a_lost_chunk_file_is_made_again(tmp_path: Path) -> None:
     source = make_store(tmp_path / "old", numbered(1500))
     spec = make_spec(tmp_path, source, source_format=RAW, target_format=RAW, run={"chunk_size": "4 KiB"})
-    with pytest.raises(StoppedError):
-        run(spec, on_event=StopAt("assemble.started"))
+    raises(StoppedError, "", run, spec, on_event=StopAt("assemble.started"))
     lost = _receipts(spec)[1]
     (spec.home / str(lost.written[0].file)).unlink()
     watch = StopAt()
@@ -280,8 +259,7 @@ def test_a_run_that_was_taken_over_stops_and_cleans_up_nothing(tmp_path: Path) -
         if event.name == "run.begun":
             Ledger(spec.home, event.facts["plan"].migration_id, "the other run")
 
-    with pytest.raises(FencedError):
-        run(spec, on_event=take_over)
+    raises(FencedError, "", run, spec, on_event=take_over)
     assert list((spec.home / "chunks").rglob("*.sst"))
     assert [row.run_id for row in read_ledger(spec.home)][-1] == "the other run"
     run(spec)
@@ -291,7 +269,6 @@ def test_a_run_that_was_taken_over_stops_and_cleans_up_nothing(tmp_path: Path) -
 def test_the_intent_to_publish_is_recorded_before_the_rename(tmp_path: Path) -> None:
     source = make_store(tmp_path / "old", numbered(100))
     spec = make_spec(tmp_path, source, source_format=RAW, target_format=RAW)
-    with pytest.raises(StoppedError):
-        run(spec, on_event=StopAt("publish.renamed"))
+    raises(StoppedError, "", run, spec, on_event=StopAt("publish.renamed"))
     assert [row.step for row in read_ledger(spec.home)][-1] is Step.PUBLISHING
     assert (tmp_path / "new").is_dir()

@@ -10,11 +10,13 @@ from migrate.errors import InterruptedMigrationError, VerificationError
 from migrate.model.events import Event
 from migrate.model.ledger_row import Step
 from migrate.spec.spec import Spec
+from tests.batch.switch.support import StopAt, StoppedError
 from tests.support import (
     FIXTURE,
     make_store,
     numbered,
     open_store,
+    raises,
     raw_spec,
     read_family,
     tree_state,
@@ -42,17 +44,8 @@ def test_a_source_that_changed_before_the_plan_was_stored_is_snapshot_again(tmp_
     assert read_family(tmp_path / "new") == numbered(100) | {b"key-x": b"written meanwhile"}
 
 
-class StoppedError(Exception):
-    """Raised by a listener."""
-
-
 def _stop_at(name: str, spec: Spec) -> None:
-    def listen(event: Event) -> None:
-        if event.name == name:
-            raise StoppedError
-
-    with pytest.raises(StoppedError):
-        run(spec, on_event=listen)
+    raises(StoppedError, "", run, spec, on_event=StopAt(name))
 
 
 def test_a_used_up_time_budget_is_an_interruption_that_resumes(tmp_path: Path) -> None:
@@ -72,9 +65,8 @@ def test_a_new_store_that_was_damaged_is_not_published(tmp_path: Path) -> None:
             with open_store(event.facts["folder"]) as database:
                 database.delete(b"key-00000050")
 
-    with pytest.raises(VerificationError, match=r'missing in the new store: old, .*"key-00000050"') as caught:
-        run(spec, on_event=damage)
-    assert caught.value.exit_code is ExitCode.MISMATCH
+    caught = raises(VerificationError, r'missing in the new store: old, .*"key-00000050"', run, spec, on_event=damage)
+    assert caught.exit_code is ExitCode.MISMATCH
     assert not (tmp_path / "new").exists()
     assert [row.step for row in read_ledger(spec.home)][-1] is Step.MISMATCH
     assert run(spec).state == "published", "what did not stand the verification is assembled anew"
@@ -91,12 +83,10 @@ def test_a_new_store_that_was_damaged_after_its_verification_is_not_published_ei
         if event.name == "publish.started":
             raise RuntimeError
 
-    with pytest.raises(RuntimeError):
-        run(spec, on_event=stop)
+    raises(RuntimeError, "", run, spec, on_event=stop)
     with open_store(folders[0]) as database:
         database.delete(b"key-00000050")
-    with pytest.raises(VerificationError):
-        run(spec)
+    raises(VerificationError, "", run, spec)
     assert not (tmp_path / "new").exists()
 
 

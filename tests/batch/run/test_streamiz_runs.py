@@ -8,7 +8,7 @@ import pytest
 
 from migrate import RefusedError, Spec, cutover, doctor, plan, rollback, run, snapshot
 from migrate.errors import SpecError
-from tests.support import make_families, make_spec, make_store, read_families, read_family
+from tests.support import make_families, make_spec, make_store, raises, read_families, read_family
 from tests.systems.test_streamiz import HOUR, as_streamiz_writes, write_version
 
 STREAMIZ = "streamiz.timestamped-key-value"
@@ -152,9 +152,8 @@ def test_a_snapshot_is_refused_where_the_position_may_be_past_the_last_record(tm
         target={"path": None},
         run={"source": "snapshot"},
     )
-    with pytest.raises(RefusedError, match=r"Streamiz 1\.7 and newer may write a position") as caught:
-        snapshot(spec)
-    assert "stop the application for the whole run" in (caught.value.hint or "")
+    caught = raises(RefusedError, r"Streamiz 1\.7 and newer may write a position", snapshot, spec)
+    assert "stop the application for the whole run" in (caught.hint or "")
     for task in TASKS:
         write_version(app / task / "rocksdb/totals", "7.7.3")
     snapshot(spec)
@@ -216,9 +215,8 @@ def test_segments_of_another_interval_are_a_matter_of_the_interval(tmp_path: Pat
     formats, kept = ("streamiz.timestamped-window",) * 2, {"retention_ms": 24 * HOUR}
     target = {"path": "new/billing", "retention_ms": 48 * HOUR, "segment_ms": HOUR}
     spec = spec_of(tmp_path, app, formats, "hourly", source=kept, target=target)
-    with pytest.raises(RefusedError, match="its segments were made with another interval") as caught:
-        run(spec)
-    assert "[source] segment_ms" in (caught.value.hint or "")
+    caught = raises(RefusedError, "its segments were made with another interval", run, spec)
+    assert "[source] segment_ms" in (caught.hint or "")
     named = spec_of(tmp_path, app, formats, "hourly", source={**kept, "segment_ms": 2 * HOUR}, target=target)
     assert run(named).state == "published"
 
@@ -248,5 +246,4 @@ def test_a_dry_run_knows_which_tasks_stay_with_kafka_streams(task: str, tmp_path
     make_families(app / task / "rocksdb/totals", {"keyValueWithTimestamp": BIG_ENDIAN})
     spec = spec_of(tmp_path, app, (KAFKA, STREAMIZ), "totals")
     assert plan(spec).verdict.exit_code == 6
-    with pytest.raises(RefusedError, match="no name of two numbers"):
-        run(spec)
+    raises(RefusedError, "no name of two numbers", run, spec)

@@ -14,7 +14,7 @@ import pytest
 
 from migrate import FencedError, RefusedError, Spec, abandon, cutover, run
 from tests.batch.switch.support import StopAt, StoppedError
-from tests.support import make_store, numbered, raw_spec, read_family
+from tests.support import make_store, numbered, raises, raw_spec, read_family
 
 RECORDS = numbered(300)
 IN_PLACE = {"path": None}
@@ -87,8 +87,7 @@ def test_the_one_that_loses_is_refused_wherever_the_other_overtakes_it(
         make_store(base / "old", RECORDS)
         spec = _spec(base)
         if begun:
-            with pytest.raises(StoppedError):
-                run(spec, on_event=StopAt(begun))
+            raises(StoppedError, "", run, spec, on_event=StopAt(begun))
         with interruption.at(call, spec.home, partial(_outcome, other, spec)):
             outcomes.add(_outcome(run, spec))
         if not interruption.was_made:
@@ -112,8 +111,7 @@ def test_a_cut_over_whose_folder_vanishes_is_refused(interruption: _Interruption
     spec = _spec(tmp_path, target=IN_PLACE)
     run(spec)
     home = spec.home.rename(tmp_path / "kept")
-    with pytest.raises(RefusedError):
-        cutover(spec)
+    raises(RefusedError, "", cutover, spec)
     home.rename(spec.home)
     with interruption.at(12, spec.home, partial(shutil.rmtree, spec.home)):
         assert _outcome(cutover, spec) in ("fenced", "refused")

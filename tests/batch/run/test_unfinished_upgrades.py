@@ -25,7 +25,7 @@ from tests.shared.windowed import (
     windowed_spec,
     windows,
 )
-from tests.support import digest_by_hand, make_families, read_families, tree_state
+from tests.support import digest_by_hand, make_families, raises, read_families, tree_state
 
 KEY_VALUE = "kafka-streams.key-value"
 TIMESTAMPED_KEY_VALUE = "kafka-streams.timestamped-key-value"
@@ -128,8 +128,7 @@ def test_a_new_record_that_is_rejected_does_not_let_the_old_one_through(tmp_path
 
 
 def test_a_new_record_that_is_rejected_stops_the_run(tmp_path: Path) -> None:
-    with pytest.raises(RejectedError, match="k007"):
-        _run_with_bad_record(tmp_path)
+    raises(RejectedError, "k007", _run_with_bad_record, tmp_path)
 
 
 def test_a_malformed_old_record_is_a_reject_like_any_other(tmp_path: Path) -> None:

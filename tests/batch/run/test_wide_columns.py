@@ -10,7 +10,7 @@ from rocksdict import Options, Rdict
 from formats import StateRecord
 from migrate import ConversionError, DualReadStore, RefusedError, open_store, plan, run
 from migrate.errors import ExitCode, RejectedError
-from tests.support import RAW, numbered, raw_spec, read_delta, read_families, tree_state
+from tests.support import RAW, numbered, raises, raw_spec, read_delta, read_families, tree_state
 
 TIMESTAMPED = "kafka-streams.timestamped-key-value"
 PLAIN = numbered(300)
@@ -104,8 +104,7 @@ def test_one_with_a_single_column_without_a_name_is_a_value(make: Callable[..., 
 def test_a_store_that_is_read_by_itself_names_it(make: Callable[..., Path], *, read_only: bool) -> None:
     with open_store(make(PLAIN), format=RAW, read_only=read_only) as store:
         for key in ENTITIES:
-            with pytest.raises(RefusedError, match=SAID):
-                store.get(key)
+            raises(RefusedError, SAID, store.get, key)
             with pytest.raises(RefusedError, match=SAID):
                 store.multi_get([min(PLAIN), key])
         for reverse in (False, True):
@@ -130,16 +129,14 @@ def test_the_adapter_leaves_it_in_the_old_store(
         path, old_path=old_path, source=RAW, target=TIMESTAMPED, convert=function, on_reject="quarantine"
     ) as store:
         for key in ENTITIES:
-            with pytest.raises(ConversionError, match=SAID):
-                store.get(key)
+            raises(ConversionError, SAID, store.get, key)
         with pytest.raises(ConversionError, match=SAID):
             list(store.all())
         while store.converge():
             pass
         assert store.progress.rejected == len(ENTITIES)
         assert all(store.get(key) == b"\xff" * 8 + value for key, value in PLAIN.items())
-        with pytest.raises(ConversionError, match=SAID):
-            store.get(b"entity")
+        raises(ConversionError, SAID, store.get, b"entity")
     database = Rdict(str(source), Options(raw_mode=True))
     try:
         assert database.get_entity(b"entity") == ENTITIES[b"entity"]

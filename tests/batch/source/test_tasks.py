@@ -8,7 +8,7 @@ from migrate import QueryableStores, QueryableStoreTypes, StoreDefinition, cutov
 from migrate.errors import RefusedError, SpecError
 from migrate.spec.spec import Spec, parse_spec
 from tests.shared.windowed import checkpoint
-from tests.support import make_store, read_family
+from tests.support import make_store, raises, read_family
 
 TOPIC = "app-kv-changelog"
 OLD = {b"k%d" % number: b"old" for number in range(20)} | {b"gone": b"old"}
@@ -49,8 +49,7 @@ def test_two_directories_of_one_changelog_partition_are_refused(renumbered: Path
     assert "0_0/kv (at offset 21) and 1_0/kv (at offset 61) are directories of one changelog" in found.sentence
     assert "0_0 is behind" in found.sentence
     assert found.next_step.endswith('[source] leave_out = ["0_0"]')
-    with pytest.raises(RefusedError, match="0_0 is behind"):
-        run(spec)
+    raises(RefusedError, "0_0 is behind", run, spec)
     with pytest.raises(RefusedError, match="0_0 is behind"):
         snapshot(_spec(renumbered, is_live=False))
     assert not (spec.home / "snapshot").exists()
@@ -106,8 +105,7 @@ def test_what_has_no_other_directory_is_said_when_it_is_left_out(renumbered: Pat
     assert warning.startswith("1_1/kv: left out, and no other task directory here has its changelog partition")
     with pytest.raises(RefusedError, match="leaves no task directory of the store 'kv'"):
         run(_spec(renumbered, leave_out=["0_0", "1_0", "1_1"]))
-    with pytest.raises(SpecError, match="`leave_out` names task directories"):
-        _spec(renumbered, store=None, leave_out=["0_0"])
+    raises(SpecError, "`leave_out` names task directories", _spec, renumbered, store=None, leave_out=["0_0"])
 
 
 def test_queries_are_not_answered_from_what_was_left_behind(renumbered: Path) -> None:

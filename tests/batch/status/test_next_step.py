@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-import pytest
-
 from migrate import Spec, abandon, cutover, finalize, plan, report, rollback, run, status, verify
 from migrate.batch.ledger.standing import read_standing
 from migrate.batch.ledger.table import Ledger
 from migrate.errors import RefusedError, SourceChangedError, VerificationError
 from tests.shared.going_live import change, found_wrong, in_place
+from tests.support import raises
 
 READY = "with the application still stopped: stateferry cutover SPEC puts the new stores in the old ones' places"
 START_OVER = "from then on: stateferry abandon SPEC, then stateferry run SPEC"
@@ -55,8 +54,7 @@ def test_every_state_has_one_next_step_that_can_be_taken(tmp_path: Path) -> None
 def test_a_refused_run_leaves_no_snapshot_for_the_application_to_be_started_on(tmp_path: Path) -> None:
     """The next run takes its own: a state of `stateferry snapshot` is meant only where the spec says so."""
     spec = in_place(tmp_path, conversion={"function": lambda record: 1 / 0})
-    with pytest.raises(RefusedError, match="none of"):
-        run(spec)
+    raises(RefusedError, "none of", run, spec)
     assert status(spec).state == "snapshot taken"
     check_next(spec, "stateferry run SPEC")
 
@@ -85,8 +83,7 @@ def test_a_digest_that_finds_nothing_names_the_mismatch_that_stands(tmp_path: Pa
     spec = in_place(tmp_path)
     found_wrong(in_place, tmp_path, "full")
     weaker = in_place(tmp_path, run={"verify": "off"})
-    with pytest.raises(VerificationError, match="found the new stores wrong"):
-        run(weaker)
+    raises(VerificationError, "found the new stores wrong", run, weaker)
     told = verify(weaker, mode="digest")
     assert told.verification.ok
     assert [concern.kind for concern in told.concerns] == ["mismatch"]
@@ -101,14 +98,10 @@ def test_a_changed_spec_needs_another_name_where_the_new_stores_are_in_use_and_e
     spec = in_place(tmp_path)
     changed = in_place(tmp_path, conversion={"default_timestamp_ms": 5})
     run(spec)
-    with pytest.raises(SourceChangedError) as not_in_use:
-        run(changed)
-    assert "stateferry abandon SPEC" in not_in_use.value.hint
+    assert "stateferry abandon SPEC" in raises(SourceChangedError, "", run, changed).hint
     cutover(spec)
     for verb in (run, verify):
-        with pytest.raises(SourceChangedError) as in_use:
-            verb(changed)
-        assert "needs another `name`" in in_use.value.hint
-        assert "abandon" not in in_use.value.hint
-    with pytest.raises(RefusedError, match="holds old stores"):
-        abandon(changed)
+        in_use = raises(SourceChangedError, "", verb, changed)
+        assert "needs another `name`" in in_use.hint
+        assert "abandon" not in in_use.hint
+    raises(RefusedError, "holds old stores", abandon, changed)

@@ -16,7 +16,7 @@ from migrate.show.output import Output
 from migrate.show.text.report_text import show_rejects
 from tests.shared.commands import stateferry
 from tests.shared.following import RECORDS, held_run, make_migration
-from tests.support import copy_fixture, kafka_spec, make_store, numbered, raw_spec, tree_state
+from tests.support import copy_fixture, kafka_spec, make_store, numbered, raises, raw_spec, tree_state
 
 
 def _json(spec: Path, *options: str | Path) -> dict[str, Any]:
@@ -202,8 +202,7 @@ def test_rejects_that_were_skipped_have_their_reasons_too(rejected: Spec) -> Non
 
 def test_a_failed_run_is_reported(rejected: Spec) -> None:
     spec = rejected.model_copy(update={"run": rejected.run.model_copy(update={"on_reject": "fail"})})
-    with pytest.raises(RejectedError):
-        run(spec)
+    raises(RejectedError, "", run, spec)
     reported = report(spec)
     assert reported.state == "rewriting"
     assert "stateferry replay SPEC" in reported.next_step

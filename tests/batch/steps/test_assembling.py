@@ -15,7 +15,7 @@ from migrate.batch.steps import assemble
 from migrate.errors import InterruptedMigrationError, SourceChangedError, VerificationError
 from migrate.model.events import Event
 from migrate.model.ledger_row import Row, Step
-from tests.batch.run.test_resume import StopAt, StoppedError
+from tests.batch.switch.support import StopAt, StoppedError
 from tests.shared.windowed import (
     MINUTE,
     PLAIN,
@@ -26,7 +26,7 @@ from tests.shared.windowed import (
     windowed_spec,
     windows,
 )
-from tests.support import make_families, open_store
+from tests.support import make_families, open_store, raises
 
 TASKS = 5
 RECORDS = windows(60, until=5 * MINUTE)
@@ -72,8 +72,7 @@ def test_a_row_says_what_opening_the_new_store_shows(spec: Spec) -> None:
 
 @pytest.mark.parametrize("torn", ["*.sst", "MANIFEST-*", "CURRENT"])
 def test_what_a_killed_run_did_not_commit_is_made_again(torn: str, spec: Spec, tmp_path: Path) -> None:
-    with pytest.raises(StoppedError):
-        run(spec, on_event=StopAt("assemble.ingested", 3))
+    raises(StoppedError, "", run, spec, on_event=StopAt("assemble.ingested", 3))
     assert _rows(spec) == []
     left = list(spec.home.glob(f"new/*/0_*/win/*/{torn}"))
     assert len({file.parents[1] for file in left}) == 3
@@ -110,8 +109,7 @@ def test_nothing_is_left_of_the_links(spec: Spec) -> None:
 
 def test_a_run_with_nothing_left_to_assemble_leaves_no_folder_of_its_own(spec: Spec) -> None:
     for _ in range(2):
-        with pytest.raises(StoppedError):
-            run(spec, on_event=StopAt("verify.started"))
+        raises(StoppedError, "", run, spec, on_event=StopAt("verify.started"))
     assert len([*spec.home.glob("new/*")]) == 1
 
 
@@ -123,9 +121,8 @@ def test_a_family_too_many_in_the_last_store_is_found(mode: str, spec: Spec, tmp
             make_families(store, {"more": {}})
 
     spec = spec.model_copy(update={"run": spec.run.model_copy(update={"verify": mode})})
-    with pytest.raises(VerificationError, match="column families") as caught:
-        run(spec, on_event=add)
-    assert "0_4/win" in str(caught.value)
+    caught = raises(VerificationError, "column families", run, spec, on_event=add)
+    assert "0_4/win" in str(caught)
     assert run(spec).state == "published"
     assert _is_right(tmp_path)
 
@@ -147,6 +144,5 @@ def test_a_source_that_was_written_to_is_not_published(spec: Spec, tmp_path: Pat
             with open_store(next((tmp_path / "app/0_3/win").iterdir())) as database:
                 database[b"late"] = b"record"
 
-    with pytest.raises(SourceChangedError, match=r"0_3/win"):
-        run(spec, on_event=write)
+    raises(SourceChangedError, r"0_3/win", run, spec, on_event=write)
     assert list((tmp_path / "new").iterdir()) == []

@@ -12,7 +12,8 @@ from migrate.batch.ledger.standing import read_standing
 from migrate.batch.steps.damage import MOST_TIMES
 from migrate.errors import ChunkFailedError, ExitCode, MigrationError
 from migrate.model.events import Event
-from tests.support import flip_byte, make_store, numbered, raw_spec, read_delta, read_family
+from tests.batch.switch.support import StoppedError
+from tests.support import flip_byte, make_store, numbered, raises, raw_spec, read_delta, read_family
 
 pytestmark = pytest.mark.usefixtures("commit_per_chunk")
 RECORDS = numbered(3000)
@@ -23,10 +24,6 @@ def spec(tmp_path: Path) -> Spec:
     return raw_spec(
         tmp_path, make_store(tmp_path / "old", RECORDS), run={"chunk_size": "20 KiB"}, target={"path": None}
     )
-
-
-class StoppedError(Exception):
-    """Raised by a listener."""
 
 
 def _at(name: str, act: Callable[[], None], *, once: bool = True) -> Callable[[Event], None]:
@@ -78,8 +75,7 @@ def test_a_damaged_chunk_is_set_aside_and_rewritten(spec: Spec, stage: str, at: 
         if event.name == stage and number > 3:
             raise StoppedError
 
-    with pytest.raises(StoppedError):
-        run(spec, on_event=stop_in_the_end)
+    raises(StoppedError, "", run, spec, on_event=stop_in_the_end)
     file = _third(spec)
     flip_byte(file, at)
     report = run(spec)
@@ -115,10 +111,9 @@ def test_the_third_time_a_chunk_is_damaged_points_at_the_disk_whatever_run_it_wa
         flip_byte(_third(spec), 9000)
         assert len(run(spec).warnings) == 1
     flip_byte(_third(spec), 9000)
-    with pytest.raises(ChunkFailedError, match=f"{MOST_TIMES} times") as caught:
-        run(spec)
-    assert caught.value.exit_code is ExitCode.FAILED
-    assert str(spec.home) in caught.value.hint
+    caught = raises(ChunkFailedError, f"{MOST_TIMES} times", run, spec)
+    assert caught.exit_code is ExitCode.FAILED
+    assert str(spec.home) in caught.hint
     assert run(spec).state == "verified"
 
 
@@ -137,9 +132,8 @@ def test_a_new_store_whose_own_files_are_damaged_is_assembled_again(spec: Spec) 
     run(spec)
     (manifest,) = spec.home.glob("new/**/MANIFEST-*")
     flip_byte(manifest, 20)
-    with pytest.raises(MigrationError, match="new/") as caught:
-        verify(spec)
-    assert "stateferry run SPEC" in caught.value.hint
+    caught = raises(MigrationError, "new/", verify, spec)
+    assert "stateferry run SPEC" in caught.hint
     before = _chunks(spec)
     assert run(spec).state == "verified"
     assert _new_records(spec) == RECORDS
@@ -150,9 +144,7 @@ def test_a_new_store_whose_own_files_are_damaged_is_assembled_again(spec: Spec) 
 def test_a_standalone_verification_names_the_damaged_store_and_the_way_out(spec: Spec) -> None:
     run(spec)
     flip_byte(_third(spec), 9000)
-    with pytest.raises(ChunkFailedError, match="new/") as caught:
-        verify(spec)
-    assert "stateferry run SPEC" in caught.value.hint
+    assert "stateferry run SPEC" in raises(ChunkFailedError, "new/", verify, spec).hint
     assert run(spec).state == "verified"
 
 
@@ -161,8 +153,7 @@ def test_damage_in_the_source_is_still_the_sources(spec: Spec, tmp_path: Path) -
         run(spec, on_event=_at("verify.started", _stop))
     before = _chunks(spec)
     flip_byte(next((tmp_path / "old").glob("*.sst")), 20_000)
-    with pytest.raises(ChunkFailedError, match="snapshot"):
-        run(spec)
+    raises(ChunkFailedError, "snapshot", run, spec)
     assert _chunks(spec) == before
     assert not (spec.home / DAMAGED_CHUNKS).exists()
 

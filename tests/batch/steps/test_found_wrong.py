@@ -10,7 +10,7 @@ from migrate import RefusedError, Spec, VerificationError, cutover, finalize, ro
 from migrate.batch.ledger.table import Ledger
 from migrate.model.events import Event
 from tests.shared.going_live import BOTH, RECORDS, Make, change, found_wrong, in_place, kinds, published, slot, steps
-from tests.support import read_family, tree_state
+from tests.support import raises, read_family, tree_state
 
 
 @BOTH
@@ -27,8 +27,7 @@ def test_a_mismatch_holds_back_regardless_of_later_settings(
         assert f'[run] verify = "{found_by}"' in caught.value.hint
         assert (status(careless).state, kinds(careless)["mismatch"]) == ("mismatch", "")
     if make is in_place:
-        with pytest.raises(VerificationError, match="nothing was cut over: a verification"):
-            cutover(careless, unverified=True)
+        raises(VerificationError, "nothing was cut over: a verification", cutover, careless, unverified=True)
     assert tree_state(tmp_path / "old") == before
     assert not (tmp_path / "new").exists()
     strong = make(tmp_path, run={"verify": "full"})
@@ -47,12 +46,10 @@ def test_what_verify_found_goes_to_the_ledger_and_holds_back(tmp_path: Path) -> 
     spec = in_place(tmp_path)
     run(spec)
     change(slot(spec))
-    with pytest.raises(VerificationError, match="1 extra"):
-        verify(spec)
+    raises(VerificationError, "1 extra", verify, spec)
     assert steps(spec) == ["verified", "mismatch"]
     assert status(spec).state == "mismatch"
-    with pytest.raises(VerificationError, match="found the new stores wrong"):
-        cutover(spec)
+    raises(VerificationError, "found the new stores wrong", cutover, spec)
     assert run(spec).state == "verified"
     assert cutover(spec).state == "cut over"
 
@@ -64,13 +61,11 @@ def test_stores_that_were_not_assembled_again_stay_refuted(tmp_path: Path) -> No
     place = slot(spec)
     shutil.copytree(place, tmp_path / "kept")
     change(place)
-    with pytest.raises(VerificationError):
-        verify(spec)
+    raises(VerificationError, "", verify, spec)
     shutil.rmtree(place)
     (tmp_path / "kept").rename(place)
     assert verify(spec).verification.ok
-    with pytest.raises(VerificationError):
-        cutover(spec)
+    raises(VerificationError, "", cutover, spec)
     run(spec)
     assert slot(spec) != place
     assert cutover(spec).state == "cut over"
@@ -79,11 +74,9 @@ def test_stores_that_were_not_assembled_again_stay_refuted(tmp_path: Path) -> No
 def test_a_weaker_verify_settles_nothing(tmp_path: Path) -> None:
     found_wrong(in_place, tmp_path, "full")
     spec = in_place(tmp_path, run={"verify": "off"})
-    with pytest.raises(VerificationError):
-        run(spec)
+    raises(VerificationError, "", run, spec)
     assert verify(spec, mode="digest").verification.ok
-    with pytest.raises(VerificationError):
-        cutover(spec)
+    raises(VerificationError, "", cutover, spec)
     assert verify(spec, mode="full").verification.ok
     assert cutover(spec).state == "cut over"
 
@@ -94,9 +87,8 @@ def test_a_run_at_work_is_not_fenced_off_by_verify(tmp_path: Path) -> None:
 
     def ask(event: Event) -> None:
         if event.name == "chunk.committed":
-            with pytest.raises(RefusedError, match="another run of this migration is at work") as caught:
-                verify(spec)
-            refused.append(caught.value.hint)
+            caught = raises(RefusedError, "another run of this migration is at work", verify, spec)
+            refused.append(caught.hint)
 
     assert run(spec, on_event=ask).state == "verified"
     assert refused
@@ -111,8 +103,7 @@ def test_a_run_of_another_host_is_not_fenced_off_by_verify(tmp_path: Path) -> No
         if event.name == "verify.started":
             others.append(Ledger(spec.home, str(status(spec).migration_id), "another"))
 
-    with pytest.raises(RefusedError, match="a run on another host"):
-        verify(spec, on_event=begin)
+    raises(RefusedError, "a run on another host", verify, spec, on_event=begin)
     others[0].check_not_fenced()
     assert verify(spec).verification.ok
 
@@ -126,8 +117,7 @@ def damaged_in_use(make: Make, base: Path) -> Spec:
     if make is in_place:
         cutover(spec)
     change(base / ("old" if make is in_place else "new"))
-    with pytest.raises(VerificationError, match="1 extra"):
-        verify(spec)
+    raises(VerificationError, "1 extra", verify, spec)
     return spec
 
 
@@ -141,8 +131,7 @@ def test_a_mismatch_in_use_is_reported_and_the_way_back_stays(make: Make, tmp_pa
     before = tree_state(spec.home / ("old" if make is in_place else "snapshot"))
     verbs: list[Callable[[Spec], object]] = [run, finalize, *([cutover] if make is in_place else [])]
     for verb in verbs:
-        with pytest.raises(VerificationError, match="found the new stores wrong"):
-            verb(spec)
+        raises(VerificationError, "found the new stores wrong", verb, spec)
     assert tree_state(spec.home / ("old" if make is in_place else "snapshot")) == before
     assert finalize(spec, accept_mismatch=True).state == "finalized"
     assert kinds(spec)["mismatch"].startswith("--accept-mismatch, by ")
@@ -154,8 +143,7 @@ def test_a_mismatch_in_use_can_be_rolled_back_and_made_again(tmp_path: Path) -> 
     assert rollback(spec, discard_new_writes=True).state == "rolled back"
     assert read_family(tmp_path / "old") == RECORDS
     assert "stateferry run SPEC" in status(spec).next_step
-    with pytest.raises(RefusedError, match="not complete"):
-        cutover(spec)
+    raises(RefusedError, "not complete", cutover, spec)
     run(spec)
     assert cutover(spec).state == "cut over"
     assert finalize(spec).state == "finalized"

@@ -8,16 +8,15 @@ from migrate import RefusedError, cutover, plan, report, rollback, run, status, 
 from migrate.errors import RejectedError
 from tests.batch.switch.support import StopAt, StoppedError
 from tests.shared.going_live import BOTH, RECORDS, REJECTED, Make, in_place, kinds, picky, published, slot
-from tests.support import read_family
+from tests.support import raises, read_family
 
 # Never verified
 
 
 def test_unverified_stores_are_not_published_without_consent(tmp_path: Path) -> None:
     spec = published(tmp_path, run={"verify": "off"})
-    with pytest.raises(RefusedError, match='verify = "off"') as caught:
-        run(spec)
-    assert "--unverified" in caught.value.hint
+    caught = raises(RefusedError, 'verify = "off"', run, spec)
+    assert "--unverified" in caught.hint
     assert not spec.home.exists()
     assert plan(spec).verdict.exit_code == 6
     assert run(spec, unverified=True).published == tmp_path / "new"
@@ -28,8 +27,7 @@ def test_a_run_that_is_held_back_keeps_its_stores(tmp_path: Path) -> None:
     with pytest.raises(StoppedError):
         run(published(tmp_path), on_event=StopAt("verify.started"))
     spec = published(tmp_path, run={"verify": "off"})
-    with pytest.raises(RefusedError, match="not verified"):
-        run(spec)
+    raises(RefusedError, "not verified", run, spec)
     kept = slot(spec)
     allowed = published(tmp_path, run={"verify": "off"}, conversion={"allow": ["unverified"]})
     done = run(allowed)
@@ -43,9 +41,8 @@ def test_unverified_stores_are_not_cut_over_without_consent(tmp_path: Path) -> N
     spec = in_place(tmp_path, run={"verify": "off"})
     assert run(spec).state == "assembled"
     assert "--unverified" in status(spec).next_step
-    with pytest.raises(RefusedError, match="not verified") as caught:
-        cutover(spec)
-    assert "--unverified" in caught.value.hint
+    caught = raises(RefusedError, "not verified", cutover, spec)
+    assert "--unverified" in caught.hint
     done = cutover(spec, unverified=True)
     assert [concern.kind for concern in done.concerns] == ["unverified"]
     assert kinds(spec)["unverified"].startswith("--unverified, by ")
@@ -91,14 +88,12 @@ def test_rejects_are_cut_over_only_once_they_are_accepted(tmp_path: Path) -> Non
     assert (done.state, [concern.accepted for concern in done.concerns]) == ("verified", [""])
     assert f"stateferry cutover SPEC --accept-rejects {REJECTED}" in done.next_step
     for too_few in (None, 0, REJECTED - 1):
-        with pytest.raises(RejectedError, match="nothing was cut over"):
-            cutover(spec, accept_rejects=too_few)
+        raises(RejectedError, "nothing was cut over", cutover, spec, accept_rejects=too_few)
     assert cutover(spec, accept_rejects=REJECTED + 1).state == "cut over"
     assert kinds(spec)["rejects"].startswith(f"--accept-rejects {REJECTED + 1}, by ")
     rollback(spec)
     assert kinds(spec) == {"rejects": ""}
-    with pytest.raises(RejectedError):
-        cutover(spec)
+    raises(RejectedError, "", cutover, spec)
 
 
 @pytest.mark.parametrize("cap", [{"max_rejects": REJECTED}, {"max_reject_share": 0.01}])
@@ -134,11 +129,9 @@ def test_dead_letters_are_reported_with_place_and_columns(tmp_path: Path) -> Non
 def test_what_was_accepted_holds_for_the_run_that_finishes(event: str, tmp_path: Path) -> None:
     """Once it is renamed it is live; before that it is asked again."""
     spec = picky(published, tmp_path)
-    with pytest.raises(StoppedError):
-        run(spec, accept_rejects=REJECTED, on_event=StopAt(event))
+    raises(StoppedError, "", run, spec, accept_rejects=REJECTED, on_event=StopAt(event))
     if event == "publish.intended":
-        with pytest.raises(RejectedError):
-            run(spec)
+        raises(RejectedError, "", run, spec)
         return
     assert run(spec).state == "published"
     assert kinds(spec)["rejects"].startswith(f"--accept-rejects {REJECTED}, by ")
@@ -147,7 +140,6 @@ def test_what_was_accepted_holds_for_the_run_that_finishes(event: str, tmp_path:
 def test_a_cut_over_that_was_killed_is_finished_without_asking_again(tmp_path: Path) -> None:
     spec = picky(in_place, tmp_path)
     run(spec)
-    with pytest.raises(StoppedError):
-        cutover(spec, accept_rejects=REJECTED, on_event=StopAt("cutover.exchanged"))
+    raises(StoppedError, "", cutover, spec, accept_rejects=REJECTED, on_event=StopAt("cutover.exchanged"))
     assert cutover(spec).state == "cut over"
     assert kinds(spec)["rejects"].startswith(f"--accept-rejects {REJECTED}, by ")

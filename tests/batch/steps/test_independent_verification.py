@@ -24,7 +24,7 @@ from migrate.model.plan import DatabasePlan, FamilyMapping, Plan
 from migrate.spec.spec import Spec
 from migrate.stores.batch import Batch
 from migrate.stores.rocksdb.database import open_read_only
-from tests.batch.run.test_resume import StopAt, StoppedError
+from tests.batch.switch.support import StopAt, StoppedError
 from tests.shared.windowed import (
     MINUTE,
     OFFSETS,
@@ -39,6 +39,7 @@ from tests.support import (
     make_families,
     make_store,
     numbered,
+    raises,
     raw_spec,
 )
 
@@ -90,17 +91,15 @@ def test_a_planned_gap_is_found(
     at = KEYS.index(edge) if edge is not None else (0 if bound == "start" else len(KEYS))
     moved = KEYS[at + lost] if bound == "start" else KEYS[at - lost]
     monkeypatch.setattr(make, "cut", _misplanned(number, {bound: moved}))
-    with pytest.raises(VerificationError) as caught:
-        run(spec)
+    caught = raises(VerificationError, "", run, spec)
     if mode == "full":
         first = at if bound == "start" else at - lost
-        assert f"{lost} keys missing" in caught.value.message
-        assert KEYS[first].decode() in caught.value.message
+        assert f"{lost} keys missing" in caught.message
+        assert KEYS[first].decode() in caught.message
     else:
-        assert "committed chunks should be of every possible key" in caught.value.message
+        assert "committed chunks should be of every possible key" in caught.message
     assert not (tmp_path / "new").exists()
-    with pytest.raises(VerificationError):
-        verify(spec, mode=mode)
+    raises(VerificationError, "", verify, spec, mode=mode)
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -116,10 +115,8 @@ def test_digests_are_held_against_the_number_of_old_records(tmp_path: Path, monk
 
     with monkeypatch.context() as wrong:
         wrong.setattr(Records, "batches", one_less)
-        with pytest.raises(VerificationError, match=r"records that the chunks read should be 1,500, is 1,4\d\d"):
-            run(spec)
-    with pytest.raises(VerificationError, match="keys missing"):
-        verify(spec, mode="full")
+        raises(VerificationError, r"records that the chunks read should be 1,500, is 1,4\d\d", run, spec)
+    raises(VerificationError, "keys missing", verify, spec, mode="full")
 
 
 # What a plan lacks that was stored, well sealed, by whatever mistake
@@ -127,13 +124,11 @@ def test_digests_are_held_against_the_number_of_old_records(tmp_path: Path, monk
 
 def _tampered(spec: Spec, change: Callable[[Plan], dict[str, object]]) -> None:
     """Plan, change the stored plan, and go on."""
-    with pytest.raises(StoppedError):
-        run(spec, on_event=StopAt("plan.stored"))
+    raises(StoppedError, "", run, spec, on_event=StopAt("plan.stored"))
     stored = load_plan(spec.home)
     assert stored is not None
     store_plan(spec.home, stored.model_copy(update=change(stored)))
-    with pytest.raises(VerificationError):
-        run(spec)
+    raises(VerificationError, "", run, spec)
 
 
 def _without_last_mapping(plan: Plan) -> dict[str, object]:
@@ -256,8 +251,7 @@ def test_records_that_planning_overlooks_are_found_in_the_snapshot(
     make_families(tmp_path / "app/0_0/rocksdb/win", {"default": {b"old": b"v"}, "keyValueWithTimestamp": timestamped})
     (tmp_path / "app/0_0/.checkpoint").write_text(checkpoint("app-win-changelog 0 99"))
     spec = windowed_spec(tmp_path, "kafka-streams.timestamped-key-value", run={"verify": mode})
-    with pytest.raises(VerificationError, match=r"column family 'default', key \"old\""):
-        run(spec)
+    raises(VerificationError, r"column family 'default', key \"old\"", run, spec)
 
 
 @MODES
@@ -273,8 +267,7 @@ def test_times_that_planning_overlooks_are_found(mode: Mode, tmp_path: Path, mon
     make_segments(tmp_path / "app/0_0/win", windows(300, until=4 * SEGMENT), SEGMENT)
     (tmp_path / "app/0_0/.checkpoint").write_text(checkpoint("app-win-changelog 0 99"))
     spec = windowed_spec(tmp_path, **retentions(2 * SEGMENT, 20 * MINUTE), run={"verify": mode})
-    with pytest.raises(VerificationError, match=r"records (of win|that the chunks read)"):
-        run(spec)
+    raises(VerificationError, r"records (of win|that the chunks read)", run, spec)
 
 
 # What is read
@@ -293,7 +286,6 @@ def test_a_verification_that_did_not_read_everything_counts_for_nothing(
 
     monkeypatch.setattr(verify_full, "compare_tasks", all_but_one)
     spec = _spec(tmp_path, "full")
-    with pytest.raises(MigrationError, match=r"the verification was not whole: .* leave a gap between") as caught:
-        run(spec)
-    assert not isinstance(caught.value, VerificationError)
+    caught = raises(MigrationError, r"the verification was not whole: .* leave a gap between", run, spec)
+    assert not isinstance(caught, VerificationError)
     assert not (tmp_path / "new").exists()

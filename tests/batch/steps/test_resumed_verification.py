@@ -37,9 +37,9 @@ from migrate.show.page.run_page import run_page
 from migrate.show.text.progress import progress, watch_display
 from migrate.show.text.report_text import show_history, show_status, show_verify
 from migrate.stores.rocksdb.database import open_read_only
-from tests.batch.run.test_resume import StopAt, StoppedError
+from tests.batch.switch.support import StopAt, StoppedError
 from tests.shared.going_live import slot
-from tests.support import flip_byte, make_families, make_store, numbered, open_store, raw_spec
+from tests.support import flip_byte, make_families, make_store, numbered, open_store, raises, raw_spec
 
 RECORDS = numbered(1500)
 KEYS = list(RECORDS)
@@ -63,8 +63,7 @@ def _compared(rows: list[Row]) -> list[KeyRange]:
 
 def _killed(spec: Spec, command: Callable[..., object] = verify, occurrence: int = 3) -> list[KeyRange]:
     """The ranges that were committed before the end."""
-    with pytest.raises(StoppedError):
-        command(spec, on_event=StopAt("verify.ranges-committed", occurrence))
+    raises(StoppedError, "", command, spec, on_event=StopAt("verify.ranges-committed", occurrence))
     done = _compared(Standing(spec.home, read_ledger(spec.home)).compared_so_far)
     assert len(done) == occurrence
     return done
@@ -158,9 +157,8 @@ def test_a_resume_that_leaves_a_gap_counts_for_nothing(tmp_path: Path, monkeypat
     spec = _assembled(tmp_path)
     _killed(spec)
     monkeypatch.setattr(verify_full, "ranges_between", lambda *args: ranges_between(*args)[1:])
-    with pytest.raises(MigrationError, match="the verification was not whole") as caught:
-        verify(spec)
-    assert not isinstance(caught.value, VerificationError)
+    caught = raises(MigrationError, "the verification was not whole", verify, spec)
+    assert not isinstance(caught, VerificationError)
     assert status(spec).state == "assembled"
 
 
@@ -182,8 +180,7 @@ def test_ranges_of_other_files_do_not_count(change: Callable[[Path], None], is_w
     change(slot(spec))
     watch = StopAt()
     if is_wrong:
-        with pytest.raises(VerificationError, match="1 differing"):
-            verify(spec, on_event=watch)
+        raises(VerificationError, "1 differing", verify, spec, on_event=watch)
     else:
         assert verify(spec, on_event=watch).verification.records_before == 0
     assert watch.seen["verify.resumed"] == 0
@@ -221,8 +218,7 @@ def test_a_range_with_a_difference_is_compared_again(tmp_path: Path) -> None:
     done = _killed(spec)
     assert KEYS[0] not in done[0]
     watch = StopAt()
-    with pytest.raises(VerificationError, match="1 differing"):
-        verify(spec, on_event=watch)
+    raises(VerificationError, "1 differing", verify, spec, on_event=watch)
     assert watch.seen["verify.resumed"] == 1
     assert status(spec).verifying is None
 
@@ -269,8 +265,7 @@ def test_a_request_to_stop_loses_nothing(tmp_path: Path, monkeypatch: pytest.Mon
         if watch.seen["verify.progressed"] == 4:
             stop.request()
 
-    with pytest.raises(InterruptedMigrationError):
-        verify(spec, on_event=ask, stop=stop)
+    raises(InterruptedMigrationError, "", verify, spec, on_event=ask, stop=stop)
     assert len(_compared(read_ledger(spec.home))) == watch.seen["verify.progressed"] == 4
     assert watch.seen["verify.ranges-committed"] == 1
 

@@ -16,7 +16,7 @@ from migrate.batch.stop import Stop
 from migrate.errors import FencedError, InterruptedMigrationError, MigrationError, RejectedError
 from migrate.model.events import Event
 from migrate.model.ledger_row import Step
-from tests.batch.run.test_resume import StopAt, StoppedError
+from tests.batch.switch.support import StopAt, StoppedError
 from tests.support import make_store, numbered, raw_spec, read_family
 
 RECORDS = numbered(1500)

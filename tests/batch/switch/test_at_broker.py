@@ -27,7 +27,7 @@ from tests.batch.changelog.support import NOW, TASKS, WINDOW
 from tests.batch.switch.support import StopAt, StoppedError
 from tests.batch.switch.switched import BEGUN, LATER, METADATA, Switched
 from tests.broker.broker import Broker
-from tests.support import KEY_VALUE, TIMESTAMPED
+from tests.support import KEY_VALUE, TIMESTAMPED, raises
 
 EVENTS_OF = {
     "cutover": ["started", "asked", "checked", "intended", "positioned", "exchanged", "shelved", "marked", "done"],
@@ -60,8 +60,7 @@ def _killed_everywhere(verb: Callable[..., object], app: Switched) -> None:
     before = app.old_state()
     for event in EVENTS_OF[verb.__name__]:
         if (event, app.way) != ("undone", "new-topic"):
-            with pytest.raises(StoppedError):
-                verb(app.spec, on_event=StopAt(f"{verb.__name__}.{event}"))
+            raises(StoppedError, "", verb, app.spec, on_event=StopAt(f"{verb.__name__}.{event}"))
             app.check_lines()
             assert app.way == "append" or verb is rollback or app.old_state() == before, event
     verb(app.spec)
@@ -118,8 +117,7 @@ def test_input_under_the_old_stores_name_keeps_a_cutover_from_beginning(make: Ma
     with app.cluster as cluster:
         cluster.create_topic(waiting, partitions=1, replication=1, settings={})
     app.write(waiting, 0, {b"k": (b"", NOW)})
-    with pytest.raises(RefusedError, match=f"{waiting}, partition 0, has input that the application has not read"):
-        cutover(app.spec)
+    raises(RefusedError, f"{waiting}, partition 0, has input that the application has not read", cutover, app.spec)
 
 
 def test_what_the_broker_says_keeps_a_cutover_from_beginning(make: Make) -> None:
@@ -128,8 +126,7 @@ def test_what_the_broker_says_keeps_a_cutover_from_beginning(make: Make) -> None
     consumer = Consumer({"bootstrap.servers": app.broker.bootstrap, "group.id": app.name, "enable.auto.commit": False})
     consumer.subscribe([app.input])
     consumer.poll(10)
-    with pytest.raises(RefusedError, match=f"group {app.name} has 1 member"):
-        cutover(app.spec)
+    raises(RefusedError, f"group {app.name} has 1 member", cutover, app.spec)
     consumer.close()
     producer = Producer(
         {"bootstrap.servers": app.broker.bootstrap, "transactional.id": f"{app.name}-dead", "log_level": 0}
@@ -138,17 +135,14 @@ def test_what_the_broker_says_keeps_a_cutover_from_beginning(make: Make) -> None
     producer.begin_transaction()
     producer.produce(topic=app.topic, partition=1, key=b"k", value=b"v")
     producer.flush()
-    with pytest.raises(RefusedError, match=f"a transaction is open in {app.topic}, partition 1"):
-        cutover(app.spec)
+    raises(RefusedError, f"a transaction is open in {app.topic}, partition 1", cutover, app.spec)
     producer.abort_transaction()
     _claim(app, last_offset=10**6)
-    with pytest.raises(RefusedError, match="the changelogs of the new stores were not read back"):
-        cutover(app.spec)
+    raises(RefusedError, "the changelogs of the new stores were not read back", cutover, app.spec)
     with pytest.raises(RefusedError, match=f"{app.new_topic}, partition 1, ends at offset .*and 1000000 was confirmed"):
         cutover(app.spec, unverified=True)
     app.write(app.new_topic, 0, {b"k": (b"v", NOW)})
-    with pytest.raises(RefusedError, match=f"{app.new_topic}, partition 0, has records after offset"):
-        cutover(app.spec, unverified=True)
+    raises(RefusedError, f"{app.new_topic}, partition 0, has records after offset", cutover, app.spec, unverified=True)
     app.write(app.topic, 0, {b"k": (b"v", NOW)})
     with pytest.raises(RefusedError, match=f"{app.topic}, partition 0, has records from offset") as error:
         cutover(app.spec, unverified=True)
@@ -185,13 +179,12 @@ def _without_broker(broker: Broker, app: Switched, verb: Callable[..., object], 
             broker.pause()
 
     try:
-        with pytest.raises(ChangelogFailedError, match=said) as caught:
-            verb(app.spec, on_event=listener)
+        caught = raises(ChangelogFailedError, said, verb, app.spec, on_event=listener)
     finally:
         broker.resume()
-    assert caught.value.exit_code is ExitCode.FAILED
-    assert "that the broker runs" in caught.value.hint
-    assert caught.value.hint.endswith("a rerun resumes")
+    assert caught.exit_code is ExitCode.FAILED
+    assert "that the broker runs" in caught.hint
+    assert caught.hint.endswith("a rerun resumes")
 
 
 def test_offsets_that_are_gone_stay_where_they_are_if_asked(make: Make) -> None:
@@ -200,9 +193,8 @@ def test_offsets_that_are_gone_stay_where_they_are_if_asked(make: Make) -> None:
     app.go_on()
     admin = AdminClient({"bootstrap.servers": app.broker.bootstrap})
     admin.delete_records([TopicPartition(app.input, 1, BEGUN + 1)])
-    with pytest.raises(RefusedError, match=rf"partition 1 of {app.input} begins at offset {BEGUN + 1} now") as error:
-        rollback(app.spec)
-    assert "--discard-new-writes" in error.value.hint
+    error = raises(RefusedError, rf"partition 1 of {app.input} begins at offset {BEGUN + 1} now", rollback, app.spec)
+    assert "--discard-new-writes" in error.hint
     assert app.place(0, "orders2").exists()
     assert rollback(app.spec, discard_new_writes=True).set_back == ()
     assert app.group() == {(LATER, METADATA)}
@@ -225,8 +217,7 @@ def test_a_published_store_has_its_topic_and_the_old_one_is_deleted_by_name_and_
     assert (app.has_topic(app.new_topic), app.has_topic(app.topic)) == (True, False)
     with app.cluster as cluster:
         cluster.create_topic(app.topic, partitions=2, replication=1, settings={})
-    with pytest.raises(RefusedError, match="made again since"):
-        finalize(app.spec, delete_topic=True)
+    raises(RefusedError, "made again since", finalize, app.spec, delete_topic=True)
     assert finalize(app.spec).removed_topics == ()
     assert app.has_topic(app.topic)
 
@@ -235,8 +226,7 @@ def test_the_old_topic_of_segments_is_deleted_where_that_is_asked_for(make: Make
     app = make(kind=WINDOW).begin()
     cutover(app.spec)
     rollback(app.spec)
-    with pytest.raises(RefusedError, match="the changelogs of the new stores are not written"):
-        cutover(app.spec)
+    raises(RefusedError, "the changelogs of the new stores are not written", cutover, app.spec)
     run(app.spec)
     cutover(app.spec)
     for number, task in enumerate(TASKS):
@@ -262,8 +252,7 @@ def test_tails_are_cut_over_and_left_again(make: Make) -> None:
     dead.begin_transaction()
     dead.produce(topic=app.topic, partition=1, key=b"k", value=b"v")
     dead.flush()
-    with pytest.raises(RefusedError, match="a transaction is open"):
-        cutover(app.spec)
+    raises(RefusedError, "a transaction is open", cutover, app.spec)
     cutover(app.spec, fence=True)
     for number in range(2):
         tail = {first: (b"later!", NOW), b"new": (b"value!", NOW)}
@@ -308,20 +297,16 @@ def test_a_half_written_changelog_is_given_up_with_its_old_values_and_times(
     app = make(way="append", kind=KEY_VALUE, sections=sections)
     module = app.base / "appending.py"
     module.write_text(_APPENDING, encoding="utf-8")
-    with pytest.raises(StoppedError):
-        app.begin(StopAt("changelog.committed"))
+    raises(StoppedError, "", app.begin, StopAt("changelog.committed"))
     assert {at for value, at in app.restored(0).values() if value is not None and value.endswith(b"!")} == {-1}
     with monkeypatch.context() as patch:
         patch.setattr(topics, "_still_serves", lambda *_: False)
-        with pytest.raises(StoppedError):
-            run(app.spec, on_event=StopAt("changelog.intended"))
+        raises(StoppedError, "", run, app.spec, on_event=StopAt("changelog.intended"))
     assert app.topic in removed_by_abandon(app.spec)
     module.write_text(_APPENDING.replace("!", "?"), encoding="utf-8")
-    with pytest.raises(RefusedError, match="the changelogs have records of the former function") as error:
-        replay(app.spec)
-    assert "stateferry abandon SPEC" in error.value.hint
-    with pytest.raises(StoppedError):
-        abandon(app.spec, on_event=StopAt("abandon.topics-removed"))
+    error = raises(RefusedError, "the changelogs have records of the former function", replay, app.spec)
+    assert "stateferry abandon SPEC" in error.hint
+    raises(StoppedError, "", abandon, app.spec, on_event=StopAt("abandon.topics-removed"))
     assert _old_restored(app)
     app.write(app.topic, 0, {b"later": (b"of the old application", NOW)})
     assert abandon(app.spec).undone_topics == ()

@@ -8,6 +8,7 @@ from migrate import RefusedError
 from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
 from migrate.systems.checkpoint_file import format_checkpoint, read_checkpoint, replace_lines, stores_of_topics
 from migrate.systems.kafka_streams import KAFKA_STREAMS
+from tests.support import raises
 
 APPLICATION = "my-orders-app"
 STORES = ("orders", "x-orders", "KSTREAM-AGGREGATE-STATE-STORE-0000000001", "app-orders")
@@ -78,9 +79,8 @@ def test_a_checkpoint_is_written_as_it_was_read(tmp_path: Path) -> None:
 def test_a_checkpoint_that_is_none_is_refused(text: str, tmp_path: Path) -> None:
     file = tmp_path / ".checkpoint"
     file.write_text(text)
-    with pytest.raises(RefusedError, match=r"is not a checkpoint|is a checkpoint of version 1") as error:
-        read_checkpoint(file)
-    assert "remove it" in error.value.hint
+    error = raises(RefusedError, r"is not a checkpoint|is a checkpoint of version 1", read_checkpoint, file)
+    assert "remove it" in error.hint
 
 
 def test_a_store_whose_name_ends_another_ones_name_has_its_own_line_alone(tmp_path: Path) -> None:

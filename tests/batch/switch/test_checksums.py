@@ -12,7 +12,7 @@ from migrate.cli.main import main
 from migrate.errors import ExitCode
 from tests.batch.switch.support import DATA, FIRST, LATE, Application
 from tests.shared.windowed import MINUTE, PLAIN, window_key, windowed_spec
-from tests.support import make_families, make_store, numbered, open_store, raw_spec, tree_state
+from tests.support import make_families, make_store, numbered, open_store, raises, raw_spec, tree_state
 
 
 def flip(file: Path) -> Path:
@@ -37,9 +37,8 @@ def test_a_bit_that_flips_after_the_verification_keeps_the_store_from_going_live
         before = tree_state(app.path)
         content = file.read_bytes()
         flip(file)
-        with pytest.raises(RefusedError, match=f"{file} is not as it was verified") as refused:
-            cutover(app.spec)
-        assert refused.value.exit_code == ExitCode.REFUSED
+        refused = raises(RefusedError, f"{file} is not as it was verified", cutover, app.spec)
+        assert refused.exit_code == ExitCode.REFUSED
         assert tree_state(app.path) == before
         file.write_bytes(content)
     assert cutover(app.spec).state == "cut over"
@@ -47,8 +46,7 @@ def test_a_bit_that_flips_after_the_verification_keeps_the_store_from_going_live
 
 def test_a_run_makes_again_what_was_damaged(app: Application) -> None:
     flip(tables(app.spec.home / "new")[0])
-    with pytest.raises(RefusedError, match="not as it was verified"):
-        cutover(app.spec)
+    raises(RefusedError, "not as it was verified", cutover, app.spec)
     assert run(app.spec).state == "verified"
     assert cutover(app.spec).state == "cut over"
     assert finalize(app.spec).state == "finalized"
@@ -56,16 +54,14 @@ def test_a_run_makes_again_what_was_damaged(app: Application) -> None:
 
 def test_a_table_that_is_gone_is_named(app: Application) -> None:
     tables(app.spec.home / "new")[0].unlink()
-    with pytest.raises(RefusedError, match=r"\.sst"):
-        cutover(app.spec)
+    raises(RefusedError, r"\.sst", cutover, app.spec)
     assert app.standing() == {"old"}
 
 
 def test_files_are_not_read_again_where_seconds_count(lone: Spec, tmp_path: Path) -> None:
     """Nor right after a verification: `run --cutover` has made one."""
     flip(tables(lone.home / "new")[0])
-    with pytest.raises(RefusedError, match="not as it was verified"):
-        cutover(lone)
+    raises(RefusedError, "not as it was verified", cutover, lone)
     assert cutover(lone, checksums=False).state == "cut over"
     make_store(tmp_path / "old", numbered(100))
     file = tmp_path / "migration.toml"
@@ -83,8 +79,7 @@ def test_files_are_not_read_again_where_seconds_count(lone: Spec, tmp_path: Path
 def test_nothing_is_given_up_for_a_store_that_was_damaged_in_use(app: Application) -> None:
     cutover(app.spec)
     file = flip(tables(app.live(FIRST))[0])
-    with pytest.raises(RefusedError, match=f"{file} is not as it was verified"):
-        finalize(app.spec)
+    raises(RefusedError, f"{file} is not as it was verified", finalize, app.spec)
     assert rollback(app.spec).state == "rolled back"
     assert app.standing() == {"old"}
 
@@ -107,8 +102,7 @@ def test_what_the_owner_has_written_since_is_read(app: Application) -> None:
     made = _written_by_owner(app.live(FIRST), DATA)
     content = made.read_bytes()
     flip(made)
-    with pytest.raises(RefusedError, match=r"cannot be read.*nothing was removed"):
-        finalize(app.spec)
+    raises(RefusedError, r"cannot be read.*nothing was removed", finalize, app.spec)
     made.write_bytes(content)
     assert finalize(app.spec).state == "finalized"
 
@@ -133,8 +127,7 @@ def test_a_published_directory_is_looked_at_before_its_end(tmp_path: Path) -> No
     (file,) = tables(tmp_path / "new")
     content = file.read_bytes()
     flip(file)
-    with pytest.raises(RefusedError, match=f"{file} is not as it was verified"):
-        finalize(spec)
+    raises(RefusedError, f"{file} is not as it was verified", finalize, spec)
     file.write_bytes(content)
     assert finalize(spec).state == "finalized"
 
@@ -154,7 +147,6 @@ def test_every_segment_is_looked_at(end: Callable[[Spec], object], tmp_path: Pat
     for file in found:
         content = file.read_bytes()
         flip(file)
-        with pytest.raises(RefusedError, match=f"{file} is not as it was verified"):
-            end(spec)
+        raises(RefusedError, f"{file} is not as it was verified", end, spec)
         file.write_bytes(content)
     end(spec)

@@ -17,7 +17,7 @@ from tests.batch.switch.support import (
     make_application,
     write_to,
 )
-from tests.support import kafka_spec, make_store, raw_spec, read_families, tree_state
+from tests.support import kafka_spec, make_store, raises, raw_spec, read_families, tree_state
 
 
 def test_finalizing_frees_all_but_the_ledger_and_leaves_the_application_alone(app: Application) -> None:
@@ -41,22 +41,17 @@ def test_a_finalized_migration_stays_finalized(app: Application) -> None:
     assert status(app.spec).state == "finalized"
     assert cutover(app.spec).state == "finalized"
     for verb, said in ((rollback, "the old stores are gone"), (verify, "finalized"), (abandon, "in use")):
-        with pytest.raises(RefusedError, match=said):
-            verb(app.spec)
+        raises(RefusedError, said, verb, app.spec)
     assert tree_state(app.path) == before
 
 
 def test_finalizing_before_the_cutover_is_refused(app: Application) -> None:
     before = tree_state(app.base)
-    with pytest.raises(RefusedError, match="not cut over"):
-        finalize(app.spec)
-    with pytest.raises(StoppedError):
-        cutover(app.spec, on_event=StopAt("cutover.exchanged", 2))
-    with pytest.raises(RefusedError, match="not cut over"):
-        finalize(app.spec)
+    raises(RefusedError, "not cut over", finalize, app.spec)
+    raises(StoppedError, "", cutover, app.spec, on_event=StopAt("cutover.exchanged", 2))
+    raises(RefusedError, "not cut over", finalize, app.spec)
     rollback(app.spec)
-    with pytest.raises(RefusedError, match="not cut over"):
-        finalize(app.spec)
+    raises(RefusedError, "not cut over", finalize, app.spec)
     assert set(tree_state(app.base)) >= {name for name in before if "/old/" not in name}
 
 
@@ -64,8 +59,7 @@ def test_an_old_store_that_is_in_use_is_never_freed(app: Application) -> None:
     cutover(app.spec)
     new = app.live(FIRST).rename(app.base / "new-one")
     app.shelved(FIRST).rename(app.live(FIRST))
-    with pytest.raises(RefusedError, match="it was put back"):
-        finalize(app.spec)
+    raises(RefusedError, "it was put back", finalize, app.spec)
     app.live(FIRST).rename(app.shelved(FIRST))
     new.rename(app.live(FIRST))
     assert finalize(app.spec).state == "finalized"
@@ -107,8 +101,7 @@ def test_abandoning_removes_our_files_and_no_other(app: Application) -> None:
 
 def test_abandoning_is_the_way_on_where_the_source_has_changed(app: Application) -> None:
     write_to(app.live(FIRST))
-    with pytest.raises(RefusedError, match="was written to since it was converted"):
-        cutover(app.spec)
+    raises(RefusedError, "was written to since it was converted", cutover, app.spec)
     abandon(app.spec)
     run(app.spec)
     assert cutover(app.spec).state == "cut over"
@@ -125,11 +118,9 @@ def test_a_migration_that_was_rolled_back_can_be_abandoned(app: Application) -> 
 
 @pytest.mark.parametrize("point", ["cutover.intended", "cutover.exchanged", "cutover.shelved", "cutover.committed"])
 def test_a_cutover_that_was_started_cannot_be_abandoned(point: str, app: Application) -> None:
-    with pytest.raises(StoppedError):
-        cutover(app.spec, on_event=StopAt(point))
+    raises(StoppedError, "", cutover, app.spec, on_event=StopAt(point))
     before = tree_state(app.base)
-    with pytest.raises(RefusedError, match=r"holds old stores|in use"):
-        abandon(app.spec)
+    raises(RefusedError, r"holds old stores|in use", abandon, app.spec)
     assert {name for name in tree_state(app.base)} == set(before)
     rollback(app.spec)
     assert app.standing() == {"old"}
@@ -137,24 +128,20 @@ def test_a_cutover_that_was_started_cannot_be_abandoned(point: str, app: Applica
 
 @pytest.mark.parametrize("point", ["cutover.exchanged", "cutover.shelved", "cutover.committed"])
 def test_old_stores_are_not_removed_even_where_the_ledger_is_gone(point: str, app: Application) -> None:
-    with pytest.raises(StoppedError):
-        cutover(app.spec, on_event=StopAt(point))
+    raises(StoppedError, "", cutover, app.spec, on_event=StopAt(point))
     shutil.rmtree(app.spec.home / "ledger")
-    with pytest.raises(RefusedError, match="holds old stores"):
-        abandon(app.spec)
+    raises(RefusedError, "holds old stores", abandon, app.spec)
 
 
 def test_a_published_migration_is_not_given_up(folder: Path) -> None:
     spec = kafka_spec(folder, make_application(folder))
     run(spec)
-    with pytest.raises(RefusedError, match="in use"):
-        abandon(spec)
+    raises(RefusedError, "in use", abandon, spec)
 
 
 def test_abandoning_a_run_that_was_publishing_removes_what_lies_beside_the_target(folder: Path, lone: Spec) -> None:
     spec = raw_spec(folder, lone.source_path)
-    with pytest.raises(StoppedError):
-        run(spec, on_event=StopAt("plan.stored"))
+    raises(StoppedError, "", run, spec, on_event=StopAt("plan.stored"))
     (run_id,) = {row.run_id for row in read_ledger(spec.home)}
     leftover = folder / f".new.stateferry-{run_id}"
     theirs = [folder / name for name in (".new.other", ".new.stateferry-0123456789ab")]

@@ -12,7 +12,7 @@ import pytest
 from migrate import MigrationError, Spec, cutover, finalize, rollback, run
 from migrate.errors import ExitCode
 from migrate.model.events import Event, Listener
-from tests.support import make_store, numbered, raw_spec, read_family, small_disk
+from tests.support import make_store, numbered, raises, raw_spec, read_family, small_disk
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0 or shutil.which("mount") is None, reason="only root may mount a disk"
@@ -79,8 +79,7 @@ def test_a_switch_is_finished_once_there_is_space(
 def test_what_a_full_disk_needs_to_be_finalized_may_be_removed_by_hand(spec: Spec, disk: Path) -> None:
     cutover(spec)
     filling(disk, "now")(Event("now"))
-    with pytest.raises(MigrationError, match="No space left on device"):
-        finalize(spec)
+    raises(MigrationError, "No space left on device", finalize, spec)
     for name in ("chunks", "snapshot"):
         shutil.rmtree(spec.home / name)
     assert finalize(spec).state == "finalized"

@@ -8,7 +8,7 @@ import pytest
 from migrate import RefusedError, abandon, cutover, finalize, rollback, run, status, verify
 from migrate.model.events import SWITCH_EVENTS
 from tests.batch.switch.support import LEFT_FOR_GOOD, PARTITIONS, Application, StopAt, StoppedError, content
-from tests.support import tree_state
+from tests.support import raises, tree_state
 
 ONCE = [(name, 1) for name in SWITCH_EVENTS]
 CUTOVER = [point for point in ONCE if point[0].startswith("cutover.")] + [
@@ -37,8 +37,7 @@ def test_every_event_of_a_switch_is_one_to_be_killed_at() -> None:
 def test_a_killed_cutover_is_finished_by_the_next(name: str, occurrence: int, app: Application) -> None:
     old, rest = kept(app), app.files()
     stop = StopAt(name, occurrence)
-    with pytest.raises(StoppedError):
-        cutover(app.spec, on_event=stop)
+    raises(StoppedError, "", cutover, app.spec, on_event=stop)
     assert stop.seen[name] == occurrence
     app.standing()
     assert app.files() == rest
@@ -59,17 +58,14 @@ def _check_half_way(app: Application, state: str) -> None:
     assert status(app.spec).state == state
     before = tree_state(app.path)
     for refused in (run, verify):
-        with pytest.raises(RefusedError, match=f"half way: {state}") as error:
-            refused(app.spec)
-        assert f"stateferry {verb} SPEC finishes" in error.value.hint
+        assert f"stateferry {verb} SPEC finishes" in raises(RefusedError, f"half way: {state}", refused, app.spec).hint
     assert tree_state(app.path) == before
 
 
 @pytest.mark.parametrize(("name", "occurrence"), [point for point in CUTOVER if point[0] not in UNBEGUN_OR_OVER])
 def test_a_half_done_cutover_is_taken_back_by_a_rollback(name: str, occurrence: int, app: Application) -> None:
     old, rest = kept(app), app.files()
-    with pytest.raises(StoppedError):
-        cutover(app.spec, on_event=StopAt(name, occurrence))
+    raises(StoppedError, "", cutover, app.spec, on_event=StopAt(name, occurrence))
     watch = StopAt(look=app.check_whole)
     rollback(app.spec, on_event=watch)
     assert app.standing() == {"old"}
@@ -84,12 +80,10 @@ def test_a_half_done_cutover_is_taken_back_by_a_rollback(name: str, occurrence: 
 @pytest.mark.parametrize("name", BEFORE_THE_JOURNAL[:2])
 def test_a_cutover_that_was_killed_before_its_journal_changed_nothing(name: str, app: Application) -> None:
     before = tree_state(app.path)
-    with pytest.raises(StoppedError):
-        cutover(app.spec, on_event=StopAt(name))
+    raises(StoppedError, "", cutover, app.spec, on_event=StopAt(name))
     assert tree_state(app.path) == before
     assert status(app.spec).state == "verified"
-    with pytest.raises(RefusedError, match="nothing of 'test' was cut over"):
-        rollback(app.spec)
+    raises(RefusedError, "nothing of 'test' was cut over", rollback, app.spec)
 
 
 @pytest.mark.parametrize(("name", "occurrence"), ROLLBACK)
@@ -97,13 +91,11 @@ def test_a_killed_rollback_is_finished_by_the_next(name: str, occurrence: int, a
     old, rest = kept(app), app.files()
     cutover(app.spec)
     stop = StopAt(name, occurrence, look=app.check_whole)
-    with pytest.raises(StoppedError):
-        rollback(app.spec, on_event=stop)
+    raises(StoppedError, "", rollback, app.spec, on_event=stop)
     assert app.files() == rest
     if name not in (*BEFORE_THE_JOURNAL, "rollback.committed"):
         _check_half_way(app, "rolling back")
-        with pytest.raises(RefusedError, match="a rollback is half done"):
-            cutover(app.spec)
+        raises(RefusedError, "a rollback is half done", cutover, app.spec)
     assert rollback(app.spec).state == status(app.spec).state == "rolled back"
     assert {partition: content(app.live(partition)) for partition in PARTITIONS} == old
     assert app.files() == rest
@@ -114,13 +106,11 @@ def test_a_killed_rollback_is_finished_by_the_next(name: str, occurrence: int, a
 def test_a_killed_finalize_is_finished_by_the_next(name: str, occurrence: int, app: Application) -> None:
     cutover(app.spec)
     before = tree_state(app.path)
-    with pytest.raises(StoppedError):
-        finalize(app.spec, on_event=StopAt(name, occurrence))
+    raises(StoppedError, "", finalize, app.spec, on_event=StopAt(name, occurrence))
     if name not in ("finalize.started", "finalize.committed"):
         assert status(app.spec).state == "finalizing"
         for refused in (run, rollback, verify, abandon):
-            with pytest.raises(RefusedError):
-                refused(app.spec)
+            raises(RefusedError, "", refused, app.spec)
     assert finalize(app.spec).state == "finalized"
     assert {path.name for path in app.spec.home.iterdir()} == LEFT_FOR_GOOD
     assert tree_state(app.path) == before
@@ -135,8 +125,7 @@ def _begun(app: Application) -> int:
 @pytest.mark.parametrize(("name", "occurrence"), ABANDON)
 def test_a_killed_abandon_is_finished_by_the_next(name: str, occurrence: int, app: Application) -> None:
     before = tree_state(app.path)
-    with pytest.raises(StoppedError):
-        abandon(app.spec, on_event=StopAt(name, occurrence))
+    raises(StoppedError, "", abandon, app.spec, on_event=StopAt(name, occurrence))
     assert status(app.spec).state == ("verified" if name == "abandon.started" else "not started")
     abandon(app.spec)
     assert list(app.spec.home.parent.iterdir()) == []
@@ -144,12 +133,10 @@ def test_a_killed_abandon_is_finished_by_the_next(name: str, occurrence: int, ap
 
 
 def test_a_killed_abandon_does_not_hinder_the_next_migration_of_that_name(app: Application) -> None:
-    with pytest.raises(StoppedError):
-        abandon(app.spec, on_event=StopAt("abandon.renamed"))
+    raises(StoppedError, "", abandon, app.spec, on_event=StopAt("abandon.renamed"))
     run(app.spec)
     cutover(app.spec)
-    with pytest.raises(RefusedError, match=r"holds old stores"):
-        abandon(app.spec)
+    raises(RefusedError, r"holds old stores", abandon, app.spec)
     rollback(app.spec)
     abandon(app.spec)
     assert list(app.spec.home.parent.iterdir()) == []
@@ -159,13 +146,11 @@ def test_killed_at_every_event_in_turn(app: Application) -> None:
     """Each attempt gets one event further than the one before, there and back."""
     old, rest = kept(app), app.files()
     for name in [name for name in SWITCH_EVENTS if name.startswith("cutover.")][:-1]:
-        with pytest.raises(StoppedError):
-            cutover(app.spec, on_event=StopAt(name))
+        raises(StoppedError, "", cutover, app.spec, on_event=StopAt(name))
     cutover(app.spec)
     assert app.standing() == {"new"}
     for name in [name for name in SWITCH_EVENTS if name.startswith("rollback.")][:-1]:
-        with pytest.raises(StoppedError):
-            rollback(app.spec, on_event=StopAt(name))
+        raises(StoppedError, "", rollback, app.spec, on_event=StopAt(name))
     rollback(app.spec)
     assert kept(app) == old
     assert app.files() == rest

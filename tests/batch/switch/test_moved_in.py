@@ -22,7 +22,7 @@ from tests.batch.switch.support import (
     new_records,
     write_to,
 )
-from tests.support import read_families, tree_state
+from tests.support import raises, read_families, tree_state
 
 CUTOVER = ["positioned", "exchanged", "shelved", "done", "committed"]
 ROLLBACK = ["started", "intended", "positioned", "exchanged", "done", "committed"]
@@ -32,8 +32,7 @@ LAST = 41
 @pytest.fixture
 def begun(app: Application) -> Application:
     """A cut-over that is in the ledger, and has moved nothing yet: each new store is to be `<store>-v2`."""
-    with pytest.raises(StoppedError):
-        cutover(app.spec, on_event=StopAt("cutover.intended"))
+    raises(StoppedError, "", cutover, app.spec, on_event=StopAt("cutover.intended"))
     standing = read_standing(app.spec.home)
     journal = standing.journal.model_copy(update={"exchanges": tuple(map(_renamed, standing.journal.exchanges))})
     ledger = Ledger(app.spec.home, standing.rows[-1].migration_id, "0123456789ab", command="switch")
@@ -80,8 +79,7 @@ def _check_lines(app: Application) -> None:
 def test_a_killed_move_in_is_finished_by_the_next_cutover(event: str, begun: Application) -> None:
     old = {partition: content(begun.live(partition)) for partition in PARTITIONS}
     lines = {partition: begun.offset(partition) for partition in PARTITIONS}
-    with pytest.raises(StoppedError):
-        cutover(begun.spec, on_event=StopAt(f"cutover.{event}", 2 if event == "exchanged" else 1))
+    raises(StoppedError, "", cutover, begun.spec, on_event=StopAt(f"cutover.{event}", 2 if event == "exchanged" else 1))
     _check_lines(begun)
     assert cutover(begun.spec, on_event=StopAt(look=lambda _: _check_lines(begun))).state == "cut over"
     assert _is_moved_in(begun)
@@ -92,8 +90,7 @@ def test_a_killed_move_in_is_finished_by_the_next_cutover(event: str, begun: App
 @pytest.mark.parametrize("event", CUTOVER[:-1])
 def test_a_half_done_move_in_is_taken_back(event: str, begun: Application) -> None:
     before = _rest(begun)
-    with pytest.raises(StoppedError):
-        cutover(begun.spec, on_event=StopAt(f"cutover.{event}", 2 if event == "exchanged" else 1))
+    raises(StoppedError, "", cutover, begun.spec, on_event=StopAt(f"cutover.{event}", 2 if event == "exchanged" else 1))
     assert rollback(begun.spec, on_event=StopAt(look=lambda _: _check_lines(begun))).state == "rolled back"
     assert not _is_moved_in(begun)
     assert _rest(begun) == before
@@ -122,8 +119,7 @@ def test_a_name_that_is_taken_is_refused_and_stays(event: str, said: str, begun:
             (taken / "IDENTITY").write_text("theirs")
 
     take("")
-    with pytest.raises(RefusedError, match=said):
-        cutover(begun.spec, on_event=StopAt(look=take))
+    raises(RefusedError, said, cutover, begun.spec, on_event=StopAt(look=take))
     before = tree_state(taken)
     rollback(begun.spec)
     assert tree_state(taken) == before
@@ -151,9 +147,8 @@ def test_an_old_store_that_went_on_is_left_as_it_is_on_request(begun: Applicatio
     cutover(begun.spec)
     write_to(begun.live(PARTITIONS[0]))
     begun.checkpoint("0_0").write_text(format_checkpoint([("orders-app-orders-changelog", 0, 5000)]))
-    with pytest.raises(RefusedError, match="is not as it was at the cut-over") as error:
-        rollback(begun.spec)
-    assert "--discard-new-writes leaves it" in error.value.hint
+    error = raises(RefusedError, "is not as it was at the cut-over", rollback, begun.spec)
+    assert "--discard-new-writes leaves it" in error.hint
     rollback(begun.spec, discard_new_writes=True)
     assert begun.offset(PARTITIONS[0]) == 5000
     assert read_families(begun.live(PARTITIONS[0]))["default"][b"late"] == b"x" * 20
@@ -162,10 +157,8 @@ def test_an_old_store_that_went_on_is_left_as_it_is_on_request(begun: Applicatio
 def test_what_the_new_stores_got_since_is_not_lost_unasked(begun: Application) -> None:
     cutover(begun.spec)
     write_to(_new(begun, PARTITIONS[0]), family=DATA)
-    with pytest.raises(RefusedError, match="going back loses that"):
-        rollback(begun.spec)
-    with pytest.raises(StoppedError):
-        rollback(begun.spec, discard_new_writes=True, on_event=StopAt("rollback.done"))
+    raises(RefusedError, "going back loses that", rollback, begun.spec)
+    raises(StoppedError, "", rollback, begun.spec, discard_new_writes=True, on_event=StopAt("rollback.done"))
     rollback(begun.spec)
     assert not _is_moved_in(begun)
     assert not list(begun.spec.home.glob(f"new/*/{PARTITIONS[0]}"))
@@ -174,8 +167,7 @@ def test_what_the_new_stores_got_since_is_not_lost_unasked(begun: Application) -
 def test_a_new_store_that_is_gone_is_told_from_one_that_was_moved_out(begun: Application) -> None:
     cutover(begun.spec)
     shutil.rmtree(_new(begun, PARTITIONS[0]))
-    with pytest.raises(RefusedError, match="1 of 4 new stores are not where"):
-        rollback(begun.spec)
+    raises(RefusedError, "1 of 4 new stores are not where", rollback, begun.spec)
     assert rollback(begun.spec, discard_new_writes=True).state == "rolled back"
 
 
@@ -185,6 +177,5 @@ def test_finalizing_leaves_the_old_stores_which_nothing_took_the_place_of(begun:
     assert finalize(begun.spec).state == status(begun.spec).state == "finalized"
     assert tree_state(begun.path) == before
     assert not (begun.spec.home / "new").exists()
-    with pytest.raises(RefusedError, match="the old stores are where they were") as refused:
-        rollback(begun.spec)
-    assert "start the old version" in str(refused.value.hint)
+    refused = raises(RefusedError, "the old stores are where they were", rollback, begun.spec)
+    assert "start the old version" in str(refused.hint)

@@ -17,7 +17,7 @@ from tests.batch.switch.support import (
     modes,
     write_to,
 )
-from tests.support import read_family, tree_state
+from tests.support import raises, read_family, tree_state
 
 
 def test_the_old_stores_are_back_bit_by_bit(app: Application) -> None:
@@ -73,9 +73,7 @@ def test_after_a_discard_the_new_store_is_assembled_again_before_the_next_cutove
     write_to(app.live(FIRST), family=DATA)
     rollback(app.spec, discard_new_writes=True)
     before = tree_state(app.path)
-    with pytest.raises(RefusedError, match="not complete") as no:
-        cutover(app.spec)
-    assert "stateferry run" in no.value.hint
+    assert "stateferry run" in raises(RefusedError, "not complete", cutover, app.spec).hint
     assert tree_state(app.path) == before
     assert run(app.spec).state == "verified"
     cutover(app.spec)
@@ -85,8 +83,7 @@ def test_after_a_discard_the_new_store_is_assembled_again_before_the_next_cutove
 def test_a_new_store_that_is_gone_has_to_be_given_up_by_name(app: Application) -> None:
     cutover(app.spec)
     shutil.rmtree(app.live(FIRST))
-    with pytest.raises(RefusedError, match="are not where the cut-over put them"):
-        rollback(app.spec)
+    raises(RefusedError, "are not where the cut-over put them", rollback, app.spec)
     rollback(app.spec, discard_new_writes=True)
     assert app.standing() == {"old"}
 
@@ -95,8 +92,7 @@ def test_an_old_store_that_is_missing_is_refused(app: Application, folder: Path)
     cutover(app.spec)
     app.shelved(FIRST).rename(folder / "elsewhere")
     before = tree_state(app.path)
-    with pytest.raises(RefusedError, match="is neither in"):
-        rollback(app.spec)
+    raises(RefusedError, "is neither in", rollback, app.spec)
     assert tree_state(app.path) == before
     (folder / "elsewhere").rename(app.shelved(FIRST))
     rollback(app.spec)
@@ -130,7 +126,6 @@ def _raised(line: str) -> str:
 def test_a_lone_directory_that_was_written_to(lone: Spec) -> None:
     cutover(lone)
     write_to(lone.source_path)
-    with pytest.raises(RefusedError, match="1 of 1 new stores were written to"):
-        rollback(lone)
+    raises(RefusedError, "1 of 1 new stores were written to", rollback, lone)
     rollback(lone, discard_new_writes=True)
     assert read_family(lone.source_path) == lone_records()

@@ -26,7 +26,16 @@ from tests.batch.switch.support import (
 )
 from tests.shared.commands import CommandServer
 from tests.shared.windowed import MINUTE, make_segments, windowed_spec, windows
-from tests.support import copy_fixture, kafka_spec, make_families, make_store, numbered, read_families, tree_state
+from tests.support import (
+    copy_fixture,
+    kafka_spec,
+    make_families,
+    make_store,
+    numbered,
+    raises,
+    read_families,
+    tree_state,
+)
 
 MARKER = "stateferry-folder.json"
 
@@ -47,8 +56,7 @@ def test_nothing_is_freed_where_no_new_store_is_seen(lose: Callable[[Path], None
         lose(app.live(partition))
     before = content(app.spec.home / "old")
     for moved_away in (False, True):
-        with pytest.raises(RefusedError, match=r"no new store is seen in .*orders-app"):
-            finalize(app.spec, moved_away=moved_away)
+        raises(RefusedError, r"no new store is seen in .*orders-app", finalize, app.spec, moved_away=moved_away)
     assert content(app.spec.home / "old") == before
     assert status(app.spec).state == "cut over"
 
@@ -57,8 +65,7 @@ def test_nothing_is_freed_where_the_volume_is_not_mounted(app: Application) -> N
     cutover(app.spec)
     volume = app.path.rename(app.base / "volume")
     app.path.mkdir()
-    with pytest.raises(RefusedError, match="mount its volume"):
-        finalize(app.spec)
+    raises(RefusedError, "mount its volume", finalize, app.spec)
     app.path.rmdir()
     volume.rename(app.path)
     rollback(app.spec)
@@ -74,9 +81,8 @@ def test_stores_of_tasks_that_moved_away_are_named_and_need_a_word(
         lose(app.live(f"{TASKS[1]}/{store}"))
     gone = tuple(f"{TASKS[1]}/{store}" for store in STORES)
     before = content(app.spec.home / "old")
-    with pytest.raises(RefusedError, match=f"2 of 4 new stores are not seen in .*: {', '.join(gone)}") as refused:
-        finalize(app.spec)
-    assert "--moved-away" in refused.value.hint
+    refused = raises(RefusedError, f"2 of 4 new stores are not seen in .*: {', '.join(gone)}", finalize, app.spec)
+    assert "--moved-away" in refused.hint
     assert content(app.spec.home / "old") == before
     report = finalize(app.spec, moved_away=True)
     assert (report.state, report.moved_away) == ("finalized", gone)
@@ -98,12 +104,10 @@ def test_the_command_has_the_word(app: Application, commands: CommandServer) -> 
 
 def test_a_finalize_that_was_killed_checks_again(app: Application) -> None:
     cutover(app.spec)
-    with pytest.raises(StoppedError):
-        finalize(app.spec, on_event=StopAt("finalize.intended"))
+    raises(StoppedError, "", finalize, app.spec, on_event=StopAt("finalize.intended"))
     volume = app.path.rename(app.base / "volume")
     app.path.mkdir()
-    with pytest.raises(RefusedError, match="no new store is seen"):
-        finalize(app.spec)
+    raises(RefusedError, "no new store is seen", finalize, app.spec)
     assert {path.name for path in app.spec.home.iterdir()} > LEFT_FOR_GOOD
     app.path.rmdir()
     volume.rename(app.path)
@@ -117,13 +121,11 @@ def test_a_published_directory_is_looked_at_too(folder: Path) -> None:
     kept = new.rename(folder / "kept")
     copy_fixture(folder / "other").rename(new)
     before = content(spec.home)
-    with pytest.raises(RefusedError, match="no new store is seen"):
-        finalize(spec)
+    raises(RefusedError, "no new store is seen", finalize, spec)
     shutil.rmtree(new)
     kept.rename(new)
     shutil.rmtree(new / "0_1" / "rocksdb" / "refunds")
-    with pytest.raises(RefusedError, match=r"1 of 4 new stores are not seen in .*: 0_1/refunds"):
-        finalize(spec)
+    raises(RefusedError, r"1 of 4 new stores are not seen in .*: 0_1/refunds", finalize, spec)
     assert {*before} <= {*content(spec.home)}
     assert finalize(spec, moved_away=True).moved_away == ("0_1/refunds",)
 
@@ -140,8 +142,7 @@ def test_a_store_whose_segments_have_all_expired_since_is_seen(tmp_path: Path) -
     cutover(spec)
     for segment in store.iterdir():
         shutil.rmtree(segment)
-    with pytest.raises(RefusedError, match="no new store is seen"):
-        finalize(spec)
+    raises(RefusedError, "no new store is seen", finalize, spec)
     make_families(store / f"win.{600 * MINUTE}", {"default": {}, "keyValueWithTimestamp": numbered(5)})
     assert finalize(spec).state == "finalized"
 
@@ -152,8 +153,7 @@ def test_a_segmented_store_that_was_created_again_is_not(tmp_path: Path) -> None
     cutover(spec)
     for segment in sorted(store.iterdir()):
         _created_again(segment)
-    with pytest.raises(RefusedError, match="no new store is seen"):
-        finalize(spec)
+    raises(RefusedError, "no new store is seen", finalize, spec)
 
 
 def test_what_is_not_ours_is_left_by_finalize_and_named(app: Application) -> None:
@@ -185,14 +185,12 @@ def test_a_note_beside_a_new_store_outlives_the_way_back(app: Application) -> No
     rollback(app.spec, discard_new_writes=True)
     assert app.standing() == {"old"}
     assert (app.staged(FIRST) / "note.txt").read_text() == "mine"
-    with pytest.raises(RefusedError, match="was written to since it was assembled"):
-        cutover(app.spec)
+    raises(RefusedError, "was written to since it was assembled", cutover, app.spec)
 
 
 def _half_way(app: Application) -> Path:
     """The old store was created again after the snapshot, and is where the new one was; the ledger records nothing."""
-    with pytest.raises(StoppedError):
-        cutover(app.spec, on_event=StopAt("cutover.exchanged"))
+    raises(StoppedError, "", cutover, app.spec, on_event=StopAt("cutover.exchanged"))
     shutil.rmtree(app.spec.home / "ledger")
     (staged,) = [path for path in app.spec.home.glob(f"new/*/{FIRST}")]
     return staged
@@ -207,8 +205,7 @@ def test_the_only_copy_of_an_old_store_is_never_abandoned(later: Application) ->
     _other_identity(later.live(FIRST))
     staged = _half_way(later)
     before = content(staged)
-    with pytest.raises(RefusedError, match=f"may hold one: {FIRST}"):
-        abandon(later.spec)
+    raises(RefusedError, f"may hold one: {FIRST}", abandon, later.spec)
     assert content(staged) == before
     shutil.rmtree(later.live(FIRST))
     staged.rename(later.live(FIRST))
@@ -223,22 +220,19 @@ def test_nor_is_it_removed_by_a_run(later: Application) -> None:
     run(later.spec)
     run(later.spec)
     assert content(staged) == before
-    with pytest.raises(RefusedError, match=f"may hold one: {FIRST}"):
-        abandon(later.spec)
+    raises(RefusedError, f"may hold one: {FIRST}", abandon, later.spec)
 
 
 def test_nor_where_the_ledger_lost_the_switch_alone(later: Application) -> None:
     _other_identity(later.live(FIRST))
-    with pytest.raises(StoppedError):
-        cutover(later.spec, on_event=StopAt("cutover.exchanged"))
+    raises(StoppedError, "", cutover, later.spec, on_event=StopAt("cutover.exchanged"))
     (staged,) = later.spec.home.glob(f"new/*/{FIRST}")
     ledger = later.spec.home / "ledger"
     while Standing(later.spec.home, read_ledger(later.spec.home)).step is not None:
         max((ledger / "_delta_log").glob("*.json")).unlink()
         for shortcut in (ledger / "_delta_log").glob("*checkpoint*"):
             shortcut.unlink()
-    with pytest.raises(RefusedError, match=f"may hold one: {FIRST}"):
-        abandon(later.spec)
+    raises(RefusedError, f"may hold one: {FIRST}", abandon, later.spec)
     assert staged.is_dir()
 
 
@@ -254,5 +248,4 @@ def test_without_a_ledger_and_the_application_nothing_is_abandoned(app: Applicat
     shutil.rmtree(app.spec.home / "ledger")
     app.path.rename(app.base / "volume")
     app.path.mkdir()
-    with pytest.raises(RefusedError, match="may hold one"):
-        abandon(app.spec)
+    raises(RefusedError, "may hold one", abandon, app.spec)

@@ -24,7 +24,7 @@ from tests.shared.windowed import (
     windowed_spec,
     windows,
 )
-from tests.support import make_families, make_store, tree_state
+from tests.support import make_families, make_store, raises, tree_state
 
 WINDOW = "kafka-streams.window"
 TIMESTAMPED_WINDOW = "kafka-streams.timestamped-window"
@@ -119,8 +119,7 @@ def test_a_segment_that_came_since_is_not_lost_by_a_rollback(sections: dict[str,
     run(spec)
     cutover(spec)
     make_families(store / f"win.{4 * SEGMENT}", {TIMESTAMPED: LATE})
-    with pytest.raises(RefusedError, match="going back loses that"):
-        rollback(spec)
+    raises(RefusedError, "going back loses that", rollback, spec)
     assert records_of(read_segments(store), TIMESTAMPED)[4 * SEGMENT] == LATE
     rollback(spec, discard_new_writes=True)
     assert _old(store) == by_segment(RECORDS, SEGMENT)
@@ -177,8 +176,7 @@ def test_a_task_that_got_its_first_segment_since_is_not_cut_over(tmp_path: Path)
     make_store(empty / "win.0", {window_key(b"first", 0): b"v"})
     _stopped_at(tmp_path, 1, "0_1")
     run(spec)
-    with pytest.raises(SourceChangedError, match="had no segment when its snapshot was taken, and has some now"):
-        cutover(spec)
+    raises(SourceChangedError, "had no segment when its snapshot was taken, and has some now", cutover, spec)
     assert _old(empty) == {0: {window_key(b"first", 0): b"v"}}
 
 
@@ -192,6 +190,5 @@ def test_a_new_directory_is_not_published_once_every_segment_is_gone(tmp_path: P
             for folder in store.iterdir():
                 shutil.rmtree(folder)
 
-    with pytest.raises(SourceChangedError, match=r"changed since: store 0_0/win win.0"):
-        run(spec, on_event=remove)
+    raises(SourceChangedError, r"changed since: store 0_0/win win.0", run, spec, on_event=remove)
     assert not (tmp_path / "new/app").exists()

@@ -23,6 +23,7 @@ from tests.batch.switch.support import (
     make_application,
     write_to,
 )
+from tests.support import raises
 
 CUTOVER = [name for name in SWITCH_EVENTS if name.startswith("cutover.")]
 ROLLBACK = [name for name in SWITCH_EVENTS if name.startswith("rollback.")]
@@ -54,8 +55,7 @@ def test_the_migration_is_of_the_snapshot_and_the_live_stores_may_go_on(folder: 
     taken = snapshot(spec)
     assert (taken.store_partitions, status(spec).state) == (4, "snapshot taken")
     assert "delete.retention.ms" in taken.warnings[-1]
-    with pytest.raises(StoppedError):
-        run(spec, on_event=StopAt("chunk.committed"))
+    raises(StoppedError, "", run, spec, on_event=StopAt("chunk.committed"))
     go_on(path)
     went_on = {partition: content(app.live(partition)) for partition in PARTITIONS}
     report = run(spec)
@@ -111,13 +111,11 @@ def test_the_position_is_never_ahead_of_the_store_in_place(later: Application) -
 @pytest.mark.parametrize("name", ["cutover.positioned", "cutover.exchanged", "cutover.shelved", "cutover.done"])
 def test_killed_in_the_cutover(name: str, later: Application) -> None:
     said = checkpoints(later), positions(later)
-    with pytest.raises(StoppedError):
-        cutover(later.spec, on_event=StopAt(name, 2 if name == "cutover.exchanged" else 1))
+    raises(StoppedError, "", cutover, later.spec, on_event=StopAt(name, 2 if name == "cutover.exchanged" else 1))
     check_never_ahead(later)
     rollback(later.spec, on_event=StopAt(look=lambda _: check_never_ahead(later)))
     assert (later.standing(), checkpoints(later), positions(later)) == ({"old"}, *said)
-    with pytest.raises(StoppedError):
-        cutover(later.spec, on_event=StopAt(name))
+    raises(StoppedError, "", cutover, later.spec, on_event=StopAt(name))
     cutover(later.spec, on_event=StopAt(look=lambda _: check_never_ahead(later)))
     assert later.standing() == {"new"}
     assert {partition: later.offset(partition) for partition in PARTITIONS} == TAKEN
@@ -127,8 +125,7 @@ def test_killed_in_the_cutover(name: str, later: Application) -> None:
 def test_killed_in_the_rollback(name: str, later: Application) -> None:
     said = checkpoints(later), positions(later)
     cutover(later.spec)
-    with pytest.raises(StoppedError):
-        rollback(later.spec, on_event=StopAt(name, 2 if name == "rollback.exchanged" else 1))
+    raises(StoppedError, "", rollback, later.spec, on_event=StopAt(name, 2 if name == "rollback.exchanged" else 1))
     check_never_ahead(later)
     rollback(later.spec)
     assert (later.standing(), checkpoints(later), positions(later)) == ({"old"}, *said)
@@ -136,13 +133,11 @@ def test_killed_in_the_rollback(name: str, later: Application) -> None:
 
 def test_an_old_store_that_was_written_to_after_the_journal_keeps_its_own_position(later: Application) -> None:
     """The application was started in the middle of a half-done cut-over, where the old store still stood."""
-    with pytest.raises(StoppedError):
-        cutover(later.spec, on_event=StopAt("cutover.positioned"))
+    raises(StoppedError, "", cutover, later.spec, on_event=StopAt("cutover.positioned"))
     write_to(later.live(FIRST), key=b"later still")
     checkpoint = later.checkpoint("0_0")
     checkpoint.write_text(checkpoint.read_text().replace("orders-changelog 0 2350", "orders-changelog 0 5000"))
-    with pytest.raises(RefusedError, match="the old store of 0_0/orders was written to since the cut-over began"):
-        cutover(later.spec)
+    raises(RefusedError, "the old store of 0_0/orders was written to since the cut-over began", cutover, later.spec)
     rollback(later.spec)
     assert later.offset(FIRST) == 5000
     assert later.offset("0_1/orders") == TAKEN["0_1/orders"] + MOVED_ON_BY

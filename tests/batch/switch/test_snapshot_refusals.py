@@ -22,7 +22,7 @@ from tests.batch.switch.support import (
     write_to,
 )
 from tests.situations.switches import line_unknown
-from tests.support import make_store, tree_state
+from tests.support import make_store, raises, tree_state
 
 
 @pytest.fixture
@@ -35,10 +35,9 @@ def fresh(folder: Path) -> Application:
 def refuse(app: Application, verb: Callable[[Spec], object], said: str) -> str:
     """The verb says so, and leaves the application alone; the hint."""
     before = tree_state(app.path)
-    with pytest.raises(RefusedError, match=said) as refused:
-        verb(app.spec)
+    refused = raises(RefusedError, said, verb, app.spec)
     assert tree_state(app.path) == before
-    return refused.value.hint
+    return refused.hint
 
 
 def test_an_empty_store_has_no_position_to_know(fresh: Application) -> None:
@@ -58,8 +57,7 @@ def test_a_snapshot_that_was_refused_is_never_run(fresh: Application) -> None:
         if event.name == "source.checked":
             write_to(fresh.live(FIRST))
 
-    with pytest.raises(SourceChangedError, match="changed while its snapshot was taken"):
-        snapshot(fresh.spec, on_event=write)
+    raises(SourceChangedError, "changed while its snapshot was taken", snapshot, fresh.spec, on_event=write)
     refuse(fresh, run, "there is no snapshot")
     snapshot(fresh.spec)
     assert run(fresh.spec).state == "verified"
@@ -69,8 +67,7 @@ def test_a_snapshot_takes_the_place_of_an_earlier_one_until_it_is_converted(fres
     snapshot(fresh.spec)
     go_on(fresh.path)
     snapshot(fresh.spec)
-    with pytest.raises(StoppedError):
-        run(fresh.spec, on_event=StopAt("plan.stored"))
+    raises(StoppedError, "", run, fresh.spec, on_event=StopAt("plan.stored"))
     assert "stateferry abandon" in refuse(fresh, snapshot, "has begun")
     run(fresh.spec)
     cutover(fresh.spec)

@@ -12,6 +12,7 @@ from tests.live.kafka_streams import program
 from tests.live.kafka_streams.events import Row, read_expected, write_expected
 from tests.live.kafka_streams.make_fixture import FIXTURE, KINDS, murmur2
 from tests.live.kafka_streams.program import KEY_VALUE, TIMESTAMPED_KEY_VALUE, VERSIONS, make_state, open_state
+from tests.support import raises
 
 RECORDS = 2000
 HELD = RECORDS - RECORDS // 20
@@ -203,11 +204,9 @@ def test_partitioners_is_kafkas() -> None:
 def test_without_java_it_skips_or_fails_where_live_tests_are_required(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda tool: None)
     monkeypatch.setitem(os.environ, "REQUIRE_LIVE", "0")
-    with pytest.raises(pytest.skip.Exception, match="java, javac, mvn"):
-        program.require_live()
+    raises(pytest.skip.Exception, "java, javac, mvn", program.require_live)
     monkeypatch.setitem(os.environ, "REQUIRE_LIVE", "1")
-    with pytest.raises(pytest.fail.Exception, match="java, javac, mvn"):
-        program.require_live()
+    raises(pytest.fail.Exception, "java, javac, mvn", program.require_live)
 
 
 def copy_of(made: Made, directory: Path) -> Made:

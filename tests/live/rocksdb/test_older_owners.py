@@ -8,7 +8,7 @@ import pytest
 from migrate import RefusedError, Spec, cutover, plan, run
 from tests.live.kafka_streams.program import require_live
 from tests.live.maven import cache_locked, run_maven
-from tests.support import make_spec
+from tests.support import make_spec, raises
 
 HERE = Path(__file__).parent
 RECORDS = 1000
@@ -58,9 +58,8 @@ def test_the_owner_opens_writes_and_compacts_its_new_store(version: str, tmp_pat
 def test_an_owner_that_could_not_is_named_unless_a_newer_one_is_to_open_it(tmp_path: Path) -> None:
     version = "5.18.4"
     _, spec = _made(version, tmp_path / "refused")
-    with pytest.raises(RefusedError, match=rf"RocksDB {version}.* cannot read the new store") as refused:
-        run(spec)
-    assert '[target] version = "4.1"' in (refused.value.hint or "")
+    refused = raises(RefusedError, rf"RocksDB {version}.* cannot read the new store", run, spec)
+    assert '[target] version = "4.1"' in (refused.hint or "")
     assert [each.name for each in plan(spec).checks if each.outcome == "failed"] == ["target.version"]
     store, spec = _made(version, tmp_path / "named", version="3.9")
     run(spec)

@@ -17,6 +17,7 @@ from tests.broker.broker import Broker
 from tests.live.streamiz.adding import feed, inputs, rows, with_count
 from tests.live.streamiz.make_vectors import FORMATS
 from tests.live.streamiz.program import drive, require_streamiz, work
+from tests.support import raises
 
 HOUR, DAY = 3_600_000, 86_400_000
 SETTINGS: dict[str, Any] = {"retention": 60 * DAY}
@@ -131,8 +132,7 @@ def test_values_change_in_place_where_the_number_is_past_the_end(kind: str, brok
     ends = ends_of(broker, f"{app.name}-kv-changelog")
     assert numbers_of(app) == {name: end + 1 for name, end in ends.items()}
     spec = spec_of(app, (kind, kind), conversion={"function": with_count, "allow": ("changelog",)})
-    with pytest.raises(RefusedError, match="only the broker knows whether the changelog ends there"):
-        run(spec)
+    raises(RefusedError, "only the broker knows whether the changelog ends there", run, spec)
     dry = plan(spec, changelog_ends=ends)
     (check,) = (each for each in dry.checks if each.name == "source.clean")
     assert (check.outcome, dry.verdict.exit_code) == ("warning", 0)
@@ -181,11 +181,9 @@ def test_what_is_to_be_done_about_the_newest_table_format_does_it(
     feed(broker.bootstrap, topic, first)
     work(app, "ts", broker.bootstrap, topic, 100, format=7)
     spec = spec_of(app, ("ts", "plain"), conversion={"allow": ("loss:timestamp",)})
-    with pytest.raises(RefusedError, match="has table format version 7") as caught:
-        run(spec)
-    assert all(each in caught.value.hint for each in ("SetFormatVersion(6)", "remove the task's directory"))
-    with pytest.raises(SystemExit):
-        main(["inspect", str(app)])
+    caught = raises(RefusedError, "has table format version 7", run, spec)
+    assert all(each in caught.hint for each in ("SetFormatVersion(6)", "remove the task's directory"))
+    raises(SystemExit, "", main, ["inspect", str(app)])
     said = " ".join(capsys.readouterr().out.split())
     assert said.count("damaged") == said.count("nothing is damaged") == 2
     for task in ("0-0", "0-1"):
