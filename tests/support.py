@@ -254,6 +254,31 @@ def kafka_spec(tmp_path: Path, application: Path, /, **sections: Any) -> Spec:  
     return make_spec(tmp_path, application, source_format=KEY_VALUE, target_format=TIMESTAMPED, **sections)
 
 
+def to_toml(content: Mapping[str, object], path: str = "") -> str:
+    """As TOML; JSON's strings, numbers and arrays are TOML's too."""
+    lines = [f"{key} = {json.dumps(value)}" for key, value in content.items() if not isinstance(value, dict)]
+    for key, value in content.items():
+        if isinstance(value, dict):
+            lines += [f"[{path}{key}]", to_toml(value, f"{path}{key}.")]
+    return "\n".join(lines) + "\n"
+
+
+def spec_file(file: Path, **sections: Any) -> Path:  # noqa: ANN401
+    """The spec of a copy of the RocksDB directory `old` as `new`; of `sections`, None removes a key."""
+    content: dict[str, Any] = {
+        "name": "test",
+        "work_dir": "work",
+        "source": {"format": RAW, "path": "old"},
+        "target": {"format": RAW, "path": "new"},
+    }
+    for name, section in sections.items():
+        merged = {**content.get(name, {}), **section} if isinstance(section, dict) else section
+        is_section = isinstance(merged, dict)
+        content[name] = {key: each for key, each in merged.items() if each is not None} if is_section else merged
+    file.write_text(to_toml(content), encoding="utf-8")
+    return file
+
+
 @contextmanager
 def small_disk(path: Path, size: str) -> Iterator[Path]:
     """A disk of that size (like `32m`), mounted at `path`; skips the test where this process may not mount one."""

@@ -24,6 +24,7 @@ from tests.support import (
     make_store,
     numbered,
     read_families,
+    to_toml,
     tree_state,
 )
 
@@ -144,15 +145,6 @@ def check_clear(outcome: Outcome, code: ExitCode, *said: str) -> None:
 
 def _state_of(folder: Path) -> object:
     return tree_state(folder) if folder.exists() else None
-
-
-def to_toml(content: Mapping[str, object], path: str = "") -> str:
-    """As TOML; JSON's strings, numbers and arrays are TOML's too."""
-    lines = [f"{key} = {json.dumps(value)}" for key, value in content.items() if not isinstance(value, dict)]
-    for key, value in content.items():
-        if isinstance(value, dict):
-            lines += [f"[{path}{key}]", to_toml(value, f"{path}{key}.")]
-    return "\n".join(lines) + "\n"
 
 
 def app_migration(commands: Commands, folder: Path) -> Migration:

@@ -14,7 +14,7 @@ from migrate import RefusedError, Spec, abandon, cutover, load_spec, rollback, r
 from migrate.batch import log
 from migrate.batch.log import LOGGER, RunLog
 from migrate.model.events import Event
-from tests.support import flip_byte, make_store, numbered, raises
+from tests.support import flip_byte, make_store, numbered, raises, spec_file
 
 ONCE_OFFLINE = """
 from pathlib import Path
@@ -36,15 +36,8 @@ def file(tmp_path: Path) -> Path:
     """The spec of a migration of some thirty chunks, in place, the first attempt at one of which fails."""
     make_store(tmp_path / "old", numbered(5000))
     (tmp_path / "offline.py").write_text(ONCE_OFFLINE)
-    file = tmp_path / "migration.toml"
-    file.write_text(
-        'name = "orders"\nwork_dir = "work"\n'
-        '[source]\nformat = "rocksdb.raw"\npath = "old"\n'
-        '[target]\nformat = "rocksdb.raw"\n'
-        '[conversion]\nfunction = "offline:convert"\n'
-        '[run]\nchunk_size = "8 KiB"\n'
-    )
-    return file
+    sections = {"target": {"path": None}, "conversion": {"function": "offline:convert"}, "run": {"chunk_size": "8 KiB"}}
+    return spec_file(tmp_path / "migration.toml", name="orders", **sections)
 
 
 @pytest.fixture

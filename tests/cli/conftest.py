@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.shared.commands import CommandServer
-from tests.support import make_store, numbered
+from tests.support import make_store, numbered, spec_file
 
 
 @pytest.fixture(scope="module")
@@ -19,9 +19,4 @@ def commands() -> Iterator[CommandServer]:
 def spec(tmp_path: Path) -> Path:
     """The file of a small migration whose records stay as they are."""
     make_store(tmp_path / "old", numbered(300))
-    file = tmp_path / "migration.toml"
-    file.write_text(
-        'name = "raw"\nwork_dir = "work"\n[source]\nformat = "rocksdb.raw"\npath = "old"\n'
-        '[target]\nformat = "rocksdb.raw"\npath = "new"\n'
-    )
-    return file
+    return spec_file(tmp_path / "migration.toml", name="raw")

@@ -11,6 +11,7 @@ import pytest
 
 from migrate.cli.main import main
 from tests.shared.commands import PLAIN, stateferry
+from tests.support import KEY_VALUE, TIMESTAMPED, spec_file
 
 ROOT = Path(__file__).resolve().parents[2]
 STATE = ROOT / "tests/fixtures/kafka-streams-4.0.1/orders-app"
@@ -19,23 +20,11 @@ STATE = ROOT / "tests/fixtures/kafka-streams-4.0.1/orders-app"
 @pytest.fixture
 def spec(tmp_path: Path) -> Path:
     shutil.copytree(STATE, tmp_path / "state/orders-app")
-    file = tmp_path / "migration.toml"
-    file.write_text(
-        """
-        name = "orders"
-        work_dir = "work"
-        [source]
-        format = "kafka-streams.key-value"
-        path = "state/orders-app"
-        store = "orders"
-        [target]
-        format = "kafka-streams.timestamped-key-value"
-        path = "new/orders-app"
-        [run]
-        chunk_size = "64 KiB"
-        """
+    source = {"format": KEY_VALUE, "path": "state/orders-app", "store": "orders"}
+    target = {"format": TIMESTAMPED, "path": "new/orders-app"}
+    return spec_file(
+        tmp_path / "migration.toml", name="orders", source=source, target=target, run={"chunk_size": "64 KiB"}
     )
-    return file
 
 
 def test_run_status_verify_and_inspect_tell_one_story(spec: Path) -> None:

@@ -14,7 +14,7 @@ from rocksdict import Options, Rdict
 
 from migrate import inspect, run
 from migrate.stores.rocksdb.live import open_live
-from tests.support import make_store, raw_spec
+from tests.support import make_store, raw_spec, spec_file
 
 COMMAND = Path(sys.executable).with_name("stateferry")
 RECORDS = {b"k%d" % number: b"v" for number in range(50)}
@@ -22,11 +22,7 @@ RECORDS = {b"k%d" % number: b"v" for number in range(50)}
 
 def _spec(folder: Path, source: Path) -> Path:
     folder.mkdir(exist_ok=True)
-    (folder / "m.toml").write_text(
-        f'name = "m"\nwork_dir = "work"\n[source]\nformat = "rocksdb.raw"\npath = "{source}"\n'
-        '[target]\nformat = "rocksdb.raw"\npath = "new"\n'
-    )
-    return folder / "m.toml"
+    return spec_file(folder / "m.toml", name="m", source={"path": str(source)})
 
 
 def _command(*arguments: object, before: str = "", **variables: str) -> subprocess.CompletedProcess[bytes]:

@@ -4,8 +4,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,66 +11,13 @@ import pytest
 from migrate.batch.ledger.table import read_ledger
 from migrate.model.ledger_row import Step
 from migrate.spec.spec import load_spec
-from tests.support import make_store, numbered, read_family
-
-RECORDS = numbered(1500)
-WAITS = """
-import os, time
-from pathlib import Path
-
-HERE = Path(__file__).parent
-
-
-def convert(record):
-    if (HERE / "hold").exists():
-        (HERE / "reached").touch()
-        while (HERE / "hold").exists():
-            time.sleep(0.01)
-    return record
-"""
+from tests.shared.following import COMMAND, RECORDS, held_run, make_migration
+from tests.support import read_family
 
 
 @pytest.fixture
 def spec(tmp_path: Path) -> Path:
-    """Several chunks, and a function that waits while a file `hold` is there."""
-    make_store(tmp_path / "old", RECORDS)
-    (tmp_path / "waits.py").write_text(WAITS)
-    (tmp_path / "hold").touch()
-    file = tmp_path / "migration.toml"
-    file.write_text(
-        'name = "held"\nwork_dir = "work"\n'
-        '[source]\nformat = "rocksdb.raw"\npath = "old"\n'
-        '[target]\nformat = "rocksdb.raw"\npath = "new"\n'
-        '[conversion]\nfunction = "waits:convert"\n'
-        '[run]\nchunk_size = "8 KiB"\n'
-    )
-    return file
-
-
-@contextmanager
-def _held_run(spec: Path) -> Iterator[subprocess.Popen[str]]:
-    """A run that is held in one of its chunks; not in planning, which converts a few records too."""
-    command = [sys.executable, "-c", "from migrate.cli import main; main()", "run", str(spec), "--no-spark"]
-    (spec.parent / "hold").unlink()
-    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        try:
-            for line in process.stderr:
-                if "chunks to rewrite" in line:
-                    break
-            (spec.parent / "hold").touch()
-            _await((spec.parent / "reached").exists)
-            yield process
-        finally:
-            process.kill()
-
-
-def _await(is_so: Callable[[], bool]) -> None:
-    for _ in range(6000):
-        if is_so():
-            return
-        time.sleep(0.01)
-    raise AssertionError("it did not come about")
+    return make_migration(tmp_path)
 
 
 def _chunk_rows(spec: Path) -> int:
@@ -81,15 +26,14 @@ def _chunk_rows(spec: Path) -> int:
 
 def _finish(spec: Path) -> None:
     (spec.parent / "hold").unlink(missing_ok=True)
-    command = [sys.executable, "-c", "from migrate.cli import main; main()", "run", str(spec), "--no-spark"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run([*COMMAND, "run", str(spec), "--no-spark"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert read_family(spec.parent / "new") == RECORDS
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_what_runs_is_finished_and_nothing_new_begins(number: signal.Signals, spec: Path) -> None:
-    with _held_run(spec) as run:
+    with held_run(spec) as run:
         before = _chunk_rows(spec)
         run.send_signal(number)
         assert run.stderr is not None
@@ -104,7 +48,7 @@ def test_what_runs_is_finished_and_nothing_new_begins(number: signal.Signals, sp
 
 
 def test_a_second_signal_ends_it_at_once(spec: Path) -> None:
-    with _held_run(spec) as run:
+    with held_run(spec) as run:
         before = _chunk_rows(spec)
         run.send_signal(signal.SIGTERM)
         assert run.stderr is not None

@@ -11,7 +11,6 @@ import pytest
 from formats import Headers
 from formats.encoding.varint import pack_varint
 from migrate import Spec, plan
-from tests.bad_input.support import to_toml
 from tests.dry_run.segmented import (
     FAMILY,
     HEADERS_WINDOW,
@@ -33,7 +32,7 @@ from tests.dry_run.segmented import (
 )
 from tests.dry_run.support import nothing_changes
 from tests.shared.commands import CommandServer
-from tests.support import make_families, make_spec
+from tests.support import make_families, make_spec, to_toml
 
 
 def text_of(commands: CommandServer, spec: Spec, *options: str) -> str:

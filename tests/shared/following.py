@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.support import make_store, numbered
+from tests.support import make_store, numbered, spec_file
 
 RECORDS = numbered(1500)
 COMMAND = [sys.executable, "-c", "from migrate.cli import main; main()"]
@@ -32,19 +32,12 @@ def convert(record):
 """
 
 
-def make_migration(folder: Path, *, target: str = 'path = "new"', run: str = "") -> Path:
+def make_migration(folder: Path, *, target: str | None = "new", **run: object) -> Path:
     """Several chunks, and a function that waits while a file `hold` is there, and fails while `fail` is."""
     make_store(folder / "old", RECORDS)
     (folder / "held.py").write_text(_FUNCTION)
-    file = folder / "migration.toml"
-    file.write_text(
-        'name = "held"\nwork_dir = "work"\n'
-        '[source]\nformat = "rocksdb.raw"\npath = "old"\n'
-        f'[target]\nformat = "rocksdb.raw"\n{target}\n'
-        '[conversion]\nfunction = "held:convert"\n'
-        f'[run]\nchunk_size = "8 KiB"\n{run}\n'
-    )
-    return file
+    sections = {"conversion": {"function": "held:convert"}, "run": {"chunk_size": "8 KiB", **run}}
+    return spec_file(folder / "migration.toml", name="held", target={"path": target}, **sections)
 
 
 @contextmanager

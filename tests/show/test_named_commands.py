@@ -11,16 +11,13 @@ from migrate.cli.main import main
 from migrate.show.output import Output
 from migrate.show.plain import Layout
 from tests.shared.commands import stateferry
-from tests.support import make_store, numbered
+from tests.support import make_store, numbered, spec_file
 
 
 def test_the_pages_name_the_path_of_the_spec(tmp_path: Path) -> None:
     make_store(tmp_path / "old", numbered(10))
     spec, page = tmp_path / "my <spec>.toml", tmp_path / "page.html"
-    spec.write_text(
-        'name = "x"\nwork_dir = "work"\n[source]\nformat = "rocksdb.raw"\npath = "old"\n'
-        '[target]\nformat = "rocksdb.raw"\n'
-    )
+    spec_file(spec, target={"path": None})
     for verb in ("plan", "report"):
         assert stateferry(verb, spec, "--html", page).returncode == 0
         shown = html.unescape(page.read_text(encoding="utf-8"))

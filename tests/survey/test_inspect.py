@@ -14,7 +14,6 @@ import pytest
 from migrate import DualReadStore, RefusedError, inspect, load_spec, run
 from migrate.errors import CorruptionError
 from migrate.survey.inspect_report import InspectReport
-from tests.bad_input.support import to_toml
 from tests.shared.commands import CommandServer
 from tests.support import (
     KEY_VALUE,
@@ -27,6 +26,7 @@ from tests.support import (
     make_families,
     make_store,
     numbered,
+    to_toml,
     tree_state,
 )
 

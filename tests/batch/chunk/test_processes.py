@@ -20,7 +20,7 @@ from migrate.batch.stop import Stop
 from migrate.model.events import Event
 from tests.shared.commands import stateferry
 from tests.shared.following import await_it
-from tests.support import make_store, numbered, read_family
+from tests.support import make_store, numbered, read_family, spec_file
 
 COMMAND = "from migrate.cli import main; main()"
 RECORDS = numbered(3000)
@@ -86,13 +86,8 @@ def at_work(record):
 def migration(folder: Path, at_work: str) -> Path:
     make_store(folder / "old", RECORDS)
     (folder / "function.py").write_text(HEAD + at_work)
-    file = folder / "migration.toml"
-    file.write_text(
-        'name = "x"\nwork_dir = "work"\n[source]\nformat = "rocksdb.raw"\npath = "old"\n'
-        '[target]\nformat = "rocksdb.raw"\npath = "new"\n[conversion]\nfunction = "function:convert"\n'
-        '[run]\nchunk_size = "4 KiB"\n'
-    )
-    return file
+    sections = {"conversion": {"function": "function:convert"}, "run": {"chunk_size": "4 KiB"}}
+    return spec_file(folder / "migration.toml", name="x", **sections)
 
 
 def pids(folder: Path) -> set[int]:

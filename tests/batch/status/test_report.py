@@ -92,7 +92,7 @@ def _stages(spec: Spec) -> list[tuple[str, list[str]]]:
 
 
 def test_it_is_reported_after_every_switch_whatever_files_are_gone(tmp_path: Path) -> None:
-    spec = load_spec(make_migration(tmp_path, target=""))
+    spec = load_spec(make_migration(tmp_path, target=None))
     run(spec)
     assert report(spec).new_stores[0].is_relative_to(spec.home / "new")
     stages = _stages(spec)

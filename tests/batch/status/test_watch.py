@@ -130,7 +130,7 @@ def test_nothing_is_made_where_nothing_was_started(spec: Path) -> None:
 
 
 def test_a_switched_migration_is_nothing_to_follow(tmp_path: Path) -> None:
-    spec = load_spec(make_migration(tmp_path, target=""))
+    spec = load_spec(make_migration(tmp_path, target=None))
     run(spec)
     seen = [Watch(spec).poll()]
     for verb in (cutover, rollback, cutover, finalize):

@@ -12,7 +12,7 @@ from migrate.cli.main import main
 from migrate.errors import ExitCode
 from tests.batch.switch.support import DATA, FIRST, LATE, Application
 from tests.shared.windowed import MINUTE, PLAIN, window_key, windowed_spec
-from tests.support import make_families, make_store, numbered, open_store, raises, raw_spec, tree_state
+from tests.support import make_families, make_store, numbered, open_store, raises, raw_spec, spec_file, tree_state
 
 
 def flip(file: Path) -> Path:
@@ -64,11 +64,7 @@ def test_files_are_not_read_again_where_seconds_count(lone: Spec, tmp_path: Path
     raises(RefusedError, "not as it was verified", cutover, lone)
     assert cutover(lone, checksums=False).state == "cut over"
     make_store(tmp_path / "old", numbered(100))
-    file = tmp_path / "migration.toml"
-    file.write_text(
-        f'name = "m"\nwork_dir = "work"\n[source]\nformat = "rocksdb.raw"\npath = "{tmp_path / "old"}"\n'
-        '[target]\nformat = "rocksdb.raw"\n'
-    )
+    file = spec_file(tmp_path / "migration.toml", name="m", target={"path": None})
     assert CliRunner().invoke(main, ["run", str(file), "--no-spark"]).exit_code == 0
     flip(tables(tmp_path / "work/m/new")[0])
     found = CliRunner().invoke(main, ["cutover", str(file)])

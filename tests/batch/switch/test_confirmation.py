@@ -16,7 +16,7 @@ from migrate import cutover, load_spec, run, status
 from migrate.errors import ExitCode
 from tests.shared.commands import stateferry
 from tests.shared.following import COMMAND
-from tests.support import make_store, numbered
+from tests.support import make_store, numbered, spec_file
 
 QUESTION = "Continue? [y/N]: "
 INTERRUPT, END = b"\x03", b"\x04"
@@ -25,11 +25,7 @@ INTERRUPT, END = b"\x03", b"\x04"
 @pytest.fixture
 def spec(tmp_path: Path) -> Path:
     make_store(tmp_path / "old", numbered(400))
-    file = tmp_path / "my spec.toml"
-    file.write_text(
-        'name = "x"\nwork_dir = "work"\n[source]\nformat = "rocksdb.raw"\npath = "old"\n'
-        '[target]\nformat = "rocksdb.raw"\n'
-    )
+    file = spec_file(tmp_path / "my spec.toml", name="x", target={"path": None})
     run(load_spec(file))
     return file
 

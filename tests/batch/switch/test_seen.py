@@ -9,7 +9,6 @@ import pytest
 from migrate import RefusedError, Spec, abandon, cutover, finalize, rollback, run, status
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import read_ledger
-from tests.bad_input.support import to_toml
 from tests.batch.switch.support import (
     DATA,
     FIRST,
@@ -34,6 +33,7 @@ from tests.support import (
     numbered,
     raises,
     read_families,
+    to_toml,
     tree_state,
 )
 
