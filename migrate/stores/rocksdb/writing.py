@@ -158,42 +158,28 @@ def create_database(
     would sync them 15 times.
     """
     path.mkdir(parents=True, exist_ok=True)
+    options = {family: table_options(table) for family, table in families.items()}
+    default = options.setdefault(DEFAULT_FAMILY, table_options(TableOptions()))
+    keep_few_tables_open(default)
+    default.set_db_paths([DBPath(str(path), ANY_SIZE)])
     with temporary_folder() as name:
         folder = Path(name).absolute()
-        made = _create(folder, path, families, files, entries, changes=changes or {})
+        database = Rdict(str(folder), default, column_families=options)
+        try:
+            for family in options:
+                layers = [files.get(family, []), [changes[family]] if changes and family in changes else []]
+                _fill(database, family, layers, entries.get(family, {}), path)
+            tables = sorted((file["name"].lstrip("/"), file["size"]) for file in database.live_files())
+            last_write = database.latest_sequence_number()
+        finally:
+            database.close()
         for file in database_files(folder).mutable:
             if file.name != "rocksdict-config.json":
                 content = file.read_bytes()
                 is_options = file.name.startswith("OPTIONS-")
                 write_file(path / file.name, _OF_ITS_MAKING.sub(b"", content) if is_options else content)
-    write_file(path / "LOCK", b"")
-    return made
-
-
-def _create(
-    folder: Path,
-    tables: Path,
-    families: dict[str, TableOptions],
-    files: dict[str, list[Path]],
-    entries: dict[str, dict[bytes, bytes]],
-    *,
-    changes: Mapping[str, Path],
-) -> StoreContent:
-    """Create the database in `folder`, and its SST files in the directory `tables`."""
-    options = {family: table_options(table) for family, table in families.items()}
-    default = options.setdefault(DEFAULT_FAMILY, table_options(TableOptions()))
-    keep_few_tables_open(default)
-    default.set_db_paths([DBPath(str(tables), ANY_SIZE)])
-    database = Rdict(str(folder), default, column_families=options)
-    try:
-        for family in options:
-            layers = [files.get(family, []), [changes[family]] if family in changes else []]
-            _fill(database, family, layers, entries.get(family, {}), tables)
-        files_in_use = [(file["name"].lstrip("/"), file["size"]) for file in database.live_files()]
-        last_write = database.latest_sequence_number()
-    finally:
-        database.close()
-    return StoreContent(last_write, family_names(folder), tuple(sorted(files_in_use)))
+        write_file(path / "LOCK", b"")
+        return StoreContent(last_write, family_names(folder), tuple(tables))
 
 
 def _fill(database: Rdict, family: str, layers: list[list[Path]], entries: dict[bytes, bytes], tables: Path) -> None:
