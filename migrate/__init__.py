@@ -21,7 +21,7 @@ _HOMES = {
     "migrate.batch.replay": "replay",
     "migrate.batch.run": "migrate_store run",
     "migrate.batch.status.status": "status",
-    "migrate.batch.status.history": "ChunkDone RunHistory RunSummary StepDone report",
+    "migrate.batch.status.history": "report",
     "migrate.batch.status.reject_reasons": "rejects",
     "migrate.batch.steps.prepare": "snapshot",
     "migrate.batch.catch_up": "catch_up",
@@ -53,8 +53,9 @@ _HOMES = {
     "migrate.model.events": "Event",
     "migrate.model.display": "RejectReason Shown",
     "migrate.model.reports": (
-        "AbandonReport Behind CatchUpReport ChangelogReport Column Concern Held RejectsReport RunReport SetBack "
-        "SnapshotReport StatusReport SwitchReport TailReport Throughput VerifyReport Verifying"
+        "AbandonReport Behind CatchUpReport ChangelogReport ChunkDone Column Concern Held RejectsReport "
+        "RunHistory RunReport RunSummary SetBack SnapshotReport StatusReport StepDone SwitchReport TailReport "
+        "Throughput VerifyReport Verifying"
     ),
     "migrate.queries.open.partition": "StoreDefinition",
     "migrate.queries.retries": "with_retries",

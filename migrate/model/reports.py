@@ -9,6 +9,7 @@ from typing import Literal
 
 from migrate.model.comparison import Totals, Verification
 from migrate.model.display import RejectReason, plural
+from migrate.model.key_range import KeyRange
 from migrate.model.values import Report, Value
 
 State = Literal[
@@ -29,13 +30,8 @@ State = Literal[
 
 
 Phase = Literal["rewriting", "verification"]
-
-
 _CATCH_UP_SECONDS = 3.0
-
-
-_CAUGHT_UP_PER_SECOND = 100_000
-"""Records of a tail: read, converted, applied, written and compared."""
+_CAUGHT_UP_PER_SECOND = 100_000  # records of a tail: read, converted, applied, written and compared
 
 
 class Throughput(Value):
@@ -152,43 +148,6 @@ class ChangelogReport(Value):
     """Records that are older than the topic's `retention.ms`, and that a restore lacks once the broker removes them."""
 
 
-class RunReport(Report):
-    """The result of one `run`."""
-
-    name: str
-    migration_id: str
-    run_id: str
-    state: State
-    source_format: str
-    target_format: str
-    source: Path
-    store_partitions: int
-    totals: Totals
-    chunks_planned: int
-    chunks_done_before: int
-    """Chunks that earlier runs finished."""
-    seconds: dict[str, float]
-    """Wall-clock seconds of each phase of this run."""
-    records_per_second: float
-    """The rate of this run's rewriting, by the definition of `throughput`."""
-    verification: Verification
-    new_stores: tuple[Path, ...]
-    published: Path | None
-    dead_letters: Path | None
-    dead_letter_columns: tuple[Column, ...]
-    """The columns of the Delta table at `dead_letters`."""
-    concerns: tuple[Concern, ...]
-    """Reasons not to put the new stores into use, or those that were accepted."""
-    changelog: str
-    warnings: tuple[str, ...]
-    next_step: str
-    throughput: tuple[Throughput, ...] = ()
-    changelogs: tuple[ChangelogReport, ...] = ()
-    """Those that were written; none where the changelog stays as it is."""
-    held: tuple[Held, ...] = ()
-    """Which partitions of the old changelogs hold keys, where new ones are written, as far as the broker was asked."""
-
-
 class Verifying(Value):
     """The progress of a full verification that has not ended, by the ranges of keys that it has committed."""
 
@@ -221,39 +180,79 @@ class Behind(Value):
         return f"{'up to ' if self.is_most else ''}{plural(self.records, 'record')}"
 
 
-class StatusReport(Report):
-    """The state of the migration by its plan and ledger; no store is opened."""
+class StandingReport(Report):
+    """Where a migration stands, by its plan and ledger."""
 
     name: str
     migration_id: str | None = None
+    """None: it was not started."""
     state: State
-    plan_revision: int | None = None
     chunks_planned: int = 0
-    chunks_left: int = 0
-    share_done: float = 0.0
-    """By estimated bytes, 0 to 1."""
     totals: Totals = Totals()
     throughput: tuple[Throughput, ...] = ()
-    runs: int = 0
-    last_commit_ms: int | None = None
-    """Milliseconds since the epoch."""
-    changelogs: tuple[ChangelogReport, ...] = ()
-    """Those that were written, tails included."""
-    held: tuple[Held, ...] = ()
-    """Which partitions of the old changelogs hold keys, where new ones are written, as far as the broker was asked."""
-    behind: Behind | None = None
-    """What a catch-up would bring; null: there is nothing to catch up with, or nobody asked."""
     verification: Verification | None = None
-    verifying: Verifying | None = None
-    """The progress of a verification that is at work or was interrupted; null: there is none to resume."""
+    """The last one; None: there was none."""
     concerns: tuple[Concern, ...] = ()
     """Reasons not to put the new stores into use, or those that were accepted."""
+    changelogs: tuple[ChangelogReport, ...] = ()
+    """Those that were written, tails included; none where the changelog stays as it is."""
+    published: Path | None = None
+    next_step: str
+
+
+class RunReport(StandingReport):
+    """The result of one `run`."""
+
+    migration_id: str
+    """The migration's id."""
+    run_id: str
+    source_format: str
+    target_format: str
+    source: Path
+    store_partitions: int
+    chunks_done_before: int
+    """Chunks that earlier runs finished."""
+    seconds: dict[str, float]
+    """Wall-clock seconds of each phase of this run."""
+    records_per_second: float
+    """The rate of this run's rewriting, by the definition of `throughput`."""
+    verification: Verification
+    """That of this run, or the last one."""
+    new_stores: tuple[Path, ...]
+    dead_letters: Path | None
+    dead_letter_columns: tuple[Column, ...]
+    """The columns of the Delta table at `dead_letters`."""
+    changelog: str
+    warnings: tuple[str, ...]
+    held: tuple[Held, ...] = ()
+    """Which partitions of the old changelogs hold keys, where new ones are written, as far as the broker was asked."""
+
+
+class _ProgressReport(StandingReport):
+    """The progress of a migration, over all runs."""
+
+    chunks_left: int = 0
+    verifying: Verifying | None = None
+    """The progress of a verification that is at work or was interrupted; null: there is none to resume."""
     rejects: tuple[RejectReason, ...] = ()
     """The reasons of the rejected records, the most frequent first."""
     revision: int = 0
     """How many times a replay has replaced the function."""
-    published: Path | None = None
-    next_step: str
+
+
+class StatusReport(_ProgressReport):
+    """The state of the migration by its plan and ledger; no store is opened."""
+
+    plan_revision: int | None = None
+    share_done: float = 0.0
+    """By estimated bytes, 0 to 1."""
+    runs: int = 0
+    last_commit_ms: int | None = None
+    """Milliseconds since the epoch."""
+    held: tuple[Held, ...] = ()
+    """Which partitions of the old changelogs hold keys, where new ones are written, as far as the broker was asked."""
+    behind: Behind | None = None
+    """What a catch-up would bring; null: there is nothing to catch up with, or nobody asked."""
 
 
 class RejectsReport(Report):
@@ -419,3 +418,83 @@ class WatchReport(StatusReport):
     """A message to the operator, of a sentence or two."""
     is_over: bool = False
     """Whether there is nothing left to follow."""
+
+
+class RunSummary(Value):
+    """One run of the migration, also one that committed no chunk: it may have assembled or verified."""
+
+    run_id: str
+    first_commit_ms: int
+    """Milliseconds since the epoch."""
+    last_commit_ms: int
+    chunks: int
+    records_in: int
+    seconds: float
+    """Seconds of work, summed over the chunks that it rewrote."""
+    kind: Literal["run", "replay"] = "run"
+    """The command; a replay that was interrupted may have been resumed by runs."""
+
+
+class ChunkDone(Value):
+    """One committed chunk, by its receipt."""
+
+    store_partition: str
+    database: str
+    number: int
+    keys: KeyRange
+    records_in: int
+    records_out: int
+    bytes_in: int
+    bytes_out: int
+    dropped: int
+    """Values that the function dropped."""
+    rejected: int
+    seconds: float
+    host: str
+    engine: str
+    started_at_ms: int
+    """Milliseconds since the epoch."""
+    committed_at_ms: int
+
+
+class StepDone(Value):
+    """One step in the ledger after the chunks."""
+
+    step: str
+    committed_at_ms: int
+    """Milliseconds since the epoch."""
+    store_partition: str | None
+    """The store partition of the step; None: it is a step of the whole migration."""
+    accepted: tuple[Concern, ...] = ()
+    """The concerns that were accepted with this step."""
+
+
+class RunHistory(_ProgressReport):
+    """The history of a migration over all of its runs."""
+
+    source_format: str
+    target_format: str
+    source: Path
+    new_stores: tuple[Path, ...]
+    made_at_ms: int
+    """Milliseconds since the epoch."""
+    runs: tuple[RunSummary, ...]
+    chunks: tuple[ChunkDone, ...]
+    dead_letters: Path | None
+    """The Delta table with those records, if they were kept."""
+    dead_letter_columns: tuple[Column, ...]
+    steps: tuple[StepDone, ...]
+    """The later steps, in the order of their commits."""
+    changelog: str
+    """What the migration means for the changelog, in a sentence."""
+    warnings: tuple[str, ...]
+
+    def milestones(self) -> list[list[StepDone]]:
+        """The steps in groups: consecutive rows of the same step for several store partitions are one group."""
+        grouped: list[list[StepDone]] = []
+        for step in self.steps:
+            if grouped and grouped[-1][-1].step == step.step and step.store_partition is not None:
+                grouped[-1].append(step)
+            else:
+                grouped.append([step])
+        return grouped

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import time
 from operator import attrgetter
-from pathlib import Path
-from typing import Literal
 
 from formats import Conversion, StateRecord
 from migrate.batch.changelog.concerns import note_of
 from migrate.batch.home import DEAD_LETTERS
 from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.batch.status.next_step import following
-from migrate.batch.status.reject_reasons import reject_reasons
 from migrate.batch.status.status import asked, status_of
 from migrate.errors import system_errors_explained
-from migrate.model.comparison import Totals, Verification
-from migrate.model.display import RejectReason
-from migrate.model.key_range import KeyRange
 from migrate.model.ledger_row import Row, Step
-from migrate.model.reports import ChangelogReport, Column, Concern, State, StatusReport, Throughput, Verifying
-from migrate.model.values import Report, Value, of_valid
+from migrate.model.reports import ChunkDone, Column, Concern, RunHistory, RunSummary, StatusReport, StepDone
+from migrate.model.values import of_valid
 from migrate.spec.spec import Spec
 
 
@@ -38,7 +32,7 @@ def report(spec: Spec) -> RunHistory:
     status, plan, rows = status_of(spec, standing, *asked(spec, standing)), standing.plan, standing.rows
     status = status.model_copy(update={"next_step": following(spec.home) or status.next_step})
     letters = spec.home / DEAD_LETTERS
-    shared = (RunHistory.model_fields.keys() & StatusReport.model_fields.keys()) - {"runs", "rejects"}
+    shared = RunHistory.model_fields.keys() & StatusReport.model_fields.keys() - {"runs"}
     return RunHistory(
         **{name: getattr(status, name) for name in shared},
         source_format=spec.source.format,
@@ -48,7 +42,6 @@ def report(spec: Spec) -> RunHistory:
         made_at_ms=int(time.time() * 1000),
         runs=_runs(standing),
         chunks=_chunks(standing),
-        rejects=reject_reasons(standing),
         dead_letters=letters if letters.is_dir() else None,
         dead_letter_columns=_columns() if letters.is_dir() else (),
         steps=tuple(_step(row) for row in rows if row.step not in (Step.RUN, Step.CHUNK, Step.COMPARED)),
@@ -120,105 +113,3 @@ def _changelog(spec: Spec, standing: Standing) -> str:
 
 def _unchanged(record: StateRecord) -> StateRecord:
     return record
-
-
-class RunSummary(Value):
-    """One run of the migration, also one that committed no chunk: it may have assembled or verified."""
-
-    run_id: str
-    first_commit_ms: int
-    """Milliseconds since the epoch."""
-    last_commit_ms: int
-    chunks: int
-    records_in: int
-    seconds: float
-    """Seconds of work, summed over the chunks that it rewrote."""
-    kind: Literal["run", "replay"] = "run"
-    """The command; a replay that was interrupted may have been resumed by runs."""
-
-
-class ChunkDone(Value):
-    """One committed chunk, by its receipt."""
-
-    store_partition: str
-    database: str
-    number: int
-    keys: KeyRange
-    records_in: int
-    records_out: int
-    bytes_in: int
-    bytes_out: int
-    dropped: int
-    """Values that the function dropped."""
-    rejected: int
-    seconds: float
-    host: str
-    engine: str
-    started_at_ms: int
-    """Milliseconds since the epoch."""
-    committed_at_ms: int
-
-
-class StepDone(Value):
-    """One step in the ledger after the chunks."""
-
-    step: str
-    committed_at_ms: int
-    """Milliseconds since the epoch."""
-    store_partition: str | None
-    """The store partition of the step; None: it is a step of the whole migration."""
-    accepted: tuple[Concern, ...] = ()
-    """The concerns that were accepted with this step."""
-
-
-class RunHistory(Report):
-    """The history of a migration over all of its runs."""
-
-    name: str
-    migration_id: str | None
-    """The migration's id; None: it was not started."""
-    state: State
-    source_format: str
-    target_format: str
-    source: Path
-    new_stores: tuple[Path, ...]
-    published: Path | None
-    made_at_ms: int
-    """Milliseconds since the epoch."""
-    totals: Totals
-    throughput: tuple[Throughput, ...] = ()
-    verification: Verification | None
-    """The last verification; None: there was none."""
-    verifying: Verifying | None = None
-    """The progress of a verification that has not ended; None: there is none."""
-    runs: tuple[RunSummary, ...]
-    chunks: tuple[ChunkDone, ...]
-    chunks_planned: int
-    chunks_left: int
-    rejects: tuple[RejectReason, ...]
-    """The reasons of the rejected records, the most frequent first."""
-    revision: int = 0
-    """How many times a replay has replaced the function."""
-    dead_letters: Path | None
-    """The Delta table with those records, if they were kept."""
-    dead_letter_columns: tuple[Column, ...]
-    concerns: tuple[Concern, ...]
-    """Reasons not to put the new stores into use, or those that were accepted."""
-    steps: tuple[StepDone, ...]
-    """The later steps, in the order of their commits."""
-    changelog: str
-    """What the migration means for the changelog, in a sentence."""
-    changelogs: tuple[ChangelogReport, ...] = ()
-    """Those that were written, tails included."""
-    warnings: tuple[str, ...]
-    next_step: str
-
-    def milestones(self) -> list[list[StepDone]]:
-        """The steps in groups: consecutive rows of the same step for several store partitions are one group."""
-        grouped: list[list[StepDone]] = []
-        for step in self.steps:
-            if grouped and grouped[-1][-1].step == step.step and step.store_partition is not None:
-                grouped[-1].append(step)
-            else:
-                grouped.append([step])
-        return grouped

@@ -9,10 +9,10 @@ from math import floor, log, log10
 from statistics import median
 from typing import TypeVar
 
-from migrate.batch.status.history import ChunkDone
 from migrate.batch.status.status import Span, pauses_of, spans_of
 from migrate.dry_run.dry_run_report import Sizes
 from migrate.model.display import duration, number, plural, share, size, visible
+from migrate.model.reports import ChunkDone
 
 N = TypeVar("N", bound=float)
 

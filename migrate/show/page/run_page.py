@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from statistics import median
 
 from migrate.batch.ledger.gates import not_accepted
-from migrate.batch.status.history import ChunkDone, RunHistory
 from migrate.model.comparison import Verification
 from migrate.model.display import duration, moment, number, plural, size
 from migrate.model.key_range import show_key
 from migrate.model.packages import VERSION
-from migrate.model.reports import Concern, Phase, State, Throughput
+from migrate.model.reports import ChunkDone, Concern, Phase, RunHistory, State, Throughput
 from migrate.show.page.plots import (
     Band,
     Part,

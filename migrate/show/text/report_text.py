@@ -18,6 +18,7 @@ from migrate.model.reports import (
     Concern,
     Held,
     RejectsReport,
+    RunHistory,
     RunReport,
     SetBack,
     SnapshotReport,
@@ -32,7 +33,6 @@ from migrate.show.output import Output
 from migrate.show.plain import ATTENTION, Layout
 
 if TYPE_CHECKING:
-    from migrate.batch.status.history import RunHistory
     from migrate.survey.init_spec import InitReport
 
 

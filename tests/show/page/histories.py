@@ -3,10 +3,9 @@
 import random
 from pathlib import Path
 
-from migrate.batch.status.history import ChunkDone, RunHistory, RunSummary, StepDone
 from migrate.model.comparison import Mismatch, Totals, Verification
 from migrate.model.display import RejectExample, RejectReason
-from migrate.model.reports import Throughput
+from migrate.model.reports import ChunkDone, RunHistory, RunSummary, StepDone, Throughput
 from tests.show.page.hostile import HOSTILE
 from tests.show.page.samples import MIB, NOON, planned, shown
 

@@ -6,9 +6,8 @@ from typing import get_args
 
 import pytest
 
-from migrate.batch.status.history import RunHistory
 from migrate.model.comparison import Totals, Verification
-from migrate.model.reports import Column, Concern, State
+from migrate.model.reports import Column, Concern, RunHistory, State
 from migrate.show.page.run_page import run_page
 from tests.show.page.histories import empty_history, good_history, ugly_history
 from tests.show.page.hostile import HOSTILE

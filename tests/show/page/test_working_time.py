@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from migrate.batch.status.history import ChunkDone
 from migrate.model.key_range import KeyRange
+from migrate.model.reports import ChunkDone
 from migrate.show.page.plots import RateOverTime, measure
 
 
