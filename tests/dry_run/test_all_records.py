@@ -10,9 +10,8 @@ import pytest
 
 import migrate
 from migrate.dry_run import dry_run, source_reader
-from migrate.dry_run.dry_run_report import DryRunReport
 from migrate.errors import ExitCode, RejectedError
-from tests.dry_run.support import nothing_changes
+from tests.dry_run.support import Planned, nothing_changes, planned
 from tests.dry_run.test_exactness import plan_with
 from tests.support import make_store, numbered, raw_spec
 
@@ -26,8 +25,7 @@ def reject_one(key: bytes, value: bytes) -> tuple[bytes, bytes]:
     return key, value
 
 
-def summary(report: DryRunReport) -> tuple[bool, int, bool]:
-    assert report.tried is not None
+def summary(report: Planned) -> tuple[bool, int, bool]:
     return report.tried.is_full, report.tried.records, report.verdict.go
 
 
@@ -47,16 +45,15 @@ def test_one_bad_record_of_many_is_found_before_the_run_finds_it(tmp_path: Path)
     [(0, ""), (1, "; the one record was converted"), (RECORDS, "; all 12,000 records were converted")],
 )
 def test_the_verdict_says_that_all_were_converted(tmp_path: Path, count: int, said: str) -> None:
-    report = migrate.plan(raw_spec(tmp_path, make_store(tmp_path / "state", numbered(count))))
+    report = planned(raw_spec(tmp_path, make_store(tmp_path / "state", numbered(count))))
     assert report.verdict.sentence == f"go: nothing stands in the way{said}"
-    assert report.found is not None
     assert (report.found.records, report.found.exact) == (count, True)
 
 
 def test_what_would_take_long_is_sampled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = raw_spec(tmp_path, make_store(tmp_path / "state", numbered(RECORDS)))
     monkeypatch.setattr(source_reader, "ALL_SECONDS", 1e-6)
-    is_full, tried, go = summary(migrate.plan(spec))
+    is_full, tried, go = summary(planned(spec))
     assert (is_full, tried < RECORDS, go) == (False, True, True)
 
 
@@ -67,10 +64,9 @@ def test_all_records_that_take_longer_than_estimated_are_given_up_for_the_sample
     spec = raw_spec(tmp_path, make_store(tmp_path / "state", numbered(RECORDS)))
     monkeypatch.setattr(source_reader, "_PATIENCE", 0.0)
     with nothing_changes(tmp_path):
-        report = migrate.plan(spec)
+        report = planned(spec)
     is_full, tried, go = summary(report)
     assert (is_full, tried < RECORDS, go) == (False, True, True)
-    assert report.found is not None
     assert not report.found.exact
     assert report.found.at_least <= RECORDS <= report.found.at_most
 
@@ -89,7 +85,6 @@ def test_a_bad_record_found_before_that_is_not_forgotten(tmp_path: Path, monkeyp
     monkeypatch.setattr(dry_run, "SAMPLE", 100)
     monkeypatch.setattr(source_reader, "time", SimpleNamespace(monotonic=now))
     report = plan_with(spec, reject_one, on_event=count)
-    assert report.tried is not None
     assert (report.tried.is_full, report.tried.rejected, report.verdict.go) == (False, 1, False)
     assert report.tried.converted + report.tried.rejected == report.tried.records < RECORDS
     assert "an order without a customer" in report.verdict.sentence

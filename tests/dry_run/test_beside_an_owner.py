@@ -8,11 +8,9 @@ import threading
 from pathlib import Path
 
 import migrate
-from migrate import plan
-from migrate.dry_run.dry_run_report import DryRunReport
 from migrate.model.events import Event
 from tests.batch.switch.support import make_application
-from tests.dry_run.support import checks, everything, failed, temporary_leftovers
+from tests.dry_run.support import Planned, checks, everything, failed, planned, temporary_leftovers
 from tests.support import kafka_spec, make_store, numbered, raw_spec, read_family
 
 RESTLESS = """
@@ -57,7 +55,7 @@ def test_an_owner_that_writes_and_compacts_all_the_time_is_neither_disturbed_nor
         assert owner.stdout is not None
         assert owner.stdout.readline() == "ready\n"
         for number in range(ROUNDS):
-            report = plan(spec, sample=200, full=number % 2 == 0)
+            report = planned(spec, sample=200, full=number % 2 == 0)
             assert failed(report) == {}
             assert (report.verdict.exit_code, report.is_estimate) == (0, True)
             assert list(checks(report, "waiting")) == ["source.stopped"]
@@ -77,9 +75,7 @@ def test_an_owner_that_writes_and_compacts_all_the_time_is_neither_disturbed_nor
     assert read_family(store) == dict(sorted({**numbered(3000), **written}.items()))
 
 
-def check_numbers(report: DryRunReport) -> None:
-    assert report.found is not None
-    assert report.tried is not None
+def check_numbers(report: Planned) -> None:
     assert report.found.at_least <= 3000 <= report.found.at_most
     if report.tried.is_full:
         assert (report.found.records, report.tried.records, report.tried.unchanged) == (3000, 3000, 3000)
@@ -92,7 +88,7 @@ def test_a_running_migration_is_not_disturbed_and_is_reported(tmp_path: Path) ->
 
     def look(event: Event) -> None:
         before = everything(tmp_path)
-        report = plan(spec, sample=20)
+        report = planned(spec, sample=20)
         assert everything(tmp_path) == before
         told.append((event.name, report.verdict.exit_code, report.state))
 
@@ -101,7 +97,7 @@ def test_a_running_migration_is_not_disturbed_and_is_reported(tmp_path: Path) ->
     assert done.verification.ok
     assert {code for name, code, _ in told if name not in ("publish.renamed", "publish.committed")} == {6}
     assert "damaged" not in {state for _, _, state in told}
-    assert plan(spec).verdict.exit_code == 0
+    assert planned(spec).verdict.exit_code == 0
 
 
 def test_a_run_with_dry_runs_beside_it_all_the_time_ends_as_ever(tmp_path: Path) -> None:
@@ -113,7 +109,7 @@ def test_a_run_with_dry_runs_beside_it_all_the_time_ends_as_ever(tmp_path: Path)
     def look() -> None:
         try:
             while not over.is_set():
-                states.add(plan(spec, sample=50).state)
+                states.add(planned(spec, sample=50).state)
         except BaseException as error:  # noqa: BLE001 - shown by the test
             errors.append(error)
 

@@ -11,10 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from migrate import plan, run
-from migrate.dry_run.dry_run_report import DryRunReport
+from migrate import run
 from migrate.spec.spec import Spec
-from tests.dry_run.support import Change, Expected, as_function, failed, quantile, what_is_left, write_runs
+from tests.dry_run.support import (
+    Change,
+    Expected,
+    Planned,
+    as_function,
+    failed,
+    planned,
+    quantile,
+    what_is_left,
+    write_runs,
+)
 from tests.support import (
     FIXTURE,
     KEY_VALUE,
@@ -64,16 +73,14 @@ def all_at_once(key: bytes, value: bytes) -> tuple[bytes, bytes] | None:
 CHANGES: list[Change] = [drop_some, reject_some, shorten_keys, reverse_keys, all_at_once]
 
 
-def plan_with(spec: Spec, change: Change, **options: Any) -> DryRunReport:  # noqa: ANN401 - those of `plan`
+def plan_with(spec: Spec, change: Change, **options: Any) -> Planned:  # noqa: ANN401 - those of `plan`
     """A dry run of a spec whose function is this one."""
     section = spec.conversion.model_copy(update={"function": as_function(change)})
-    return plan(spec.model_copy(update={"conversion": section}), **options)
+    return planned(spec.model_copy(update={"conversion": section}), **options)
 
 
-def check_exact(report: DryRunReport, expected: Expected) -> None:
+def check_exact(report: Planned, expected: Expected) -> None:
     found, tried = report.found, report.tried
-    assert found is not None
-    assert tried is not None
     assert (found.records, found.exact, found.at_least, found.at_most) == (
         expected.records,
         True,
@@ -133,13 +140,12 @@ def test_the_number_of_records_is_never_outside_its_bounds(
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         store = write_runs(folder / "state", runs, flush=flush, compact=compact)
-        check_bounds(plan(raw_spec(folder, store), sample=sample), len(what_is_left(runs)))
+        check_bounds(planned(raw_spec(folder, store), sample=sample), len(what_is_left(runs)))
 
 
-def check_bounds(report: DryRunReport, records: int) -> None:
+def check_bounds(report: Planned, records: int) -> None:
     """`records`: how many there are."""
     found = report.found
-    assert found is not None
     assert found.at_least <= records <= found.at_most
     assert found.at_least <= found.records <= found.at_most
     if found.exact:
@@ -159,7 +165,7 @@ def test_deleted_ranges_in_files_and_in_the_log_keep_the_bounds(tmp_path: Path) 
     records = {"open": 300, "log": 300}
 
     for name, left in records.items():
-        check_bounds(plan(raw_spec(tmp_path, tmp_path / name), sample=10), left)
+        check_bounds(planned(raw_spec(tmp_path, tmp_path / name), sample=10), left)
 
 
 def test_ingested_files_that_overlap_keep_the_bounds(tmp_path: Path) -> None:
@@ -169,10 +175,9 @@ def test_ingested_files_that_overlap_keep_the_bounds(tmp_path: Path) -> None:
         for file in files:
             database.ingest_external_file([str(file)])
 
-    report = plan(raw_spec(tmp_path, store), sample=10)
+    report = planned(raw_spec(tmp_path, store), sample=10)
 
     check_bounds(report, 700)
-    assert report.found is not None
     assert report.found.at_most == 1900
 
 
@@ -181,11 +186,9 @@ def test_many_deletions_of_what_was_never_there_do_not_hide_the_records(tmp_path
     runs: list[dict[bytes, bytes | None]] = [dict(numbered(3000)), {b"zzz%d" % n: None for n in range(4000)}]
     store = write_runs(tmp_path / "state", runs, flush=True)
 
-    report = plan(raw_spec(tmp_path, store), sample=200)
+    report = planned(raw_spec(tmp_path, store), sample=200)
 
     check_bounds(report, 3000)
-    assert report.found is not None
-    assert report.tried is not None
     assert report.found.at_least >= report.tried.records > 100
 
 
@@ -200,12 +203,11 @@ def test_a_snapshot_that_was_held_while_the_owner_wrote_never_makes_a_count_exac
         database.flush(True)
         del held
 
-    found = plan(raw_spec(tmp_path, store), sample=10).found
-    assert found is not None
+    found = planned(raw_spec(tmp_path, store), sample=10).found
     assert not found.exact
     assert found.at_most >= 1000
 
-    counted = plan(raw_spec(tmp_path, store), full=True).found
+    counted = planned(raw_spec(tmp_path, store), full=True).found
     assert counted is not None
     assert (counted.records, counted.exact) == (1000, True)
 
@@ -221,7 +223,6 @@ def test_several_column_families_and_their_rejects_are_counted_together(tmp_path
     report = plan_with(raw_spec(tmp_path, store, run=accepting), reject_some, full=True, sample=50)
 
     check_exact(report, expected)
-    assert report.found is not None
     by_name = {family.name: family.records for family in report.found.databases[0].families}
     assert by_name == {"default": 0, "a": 300, "b": 200, "c": 0}
 
@@ -235,11 +236,8 @@ def test_the_store_partitions_of_an_application_are_added_up(tmp_path: Path) -> 
         for record in fixture_records(task, store)
     ]
 
-    report = plan(spec, full=True)
+    report = planned(spec, full=True)
 
-    assert report.found is not None
-    assert report.tried is not None
-    assert report.cost is not None
     assert report.found.records == len(records) == report.tried.converted
     assert report.found.store_partitions == len(report.found.databases) == report.tried.store_partitions_read
     assert report.tried.both_paths == report.tried.sampled == len(records)
@@ -270,9 +268,8 @@ def test_rejects_of_a_small_partition_do_not_stand_for_those_of_a_large_one(tmp_
         run={"on_reject": "skip", "max_reject_share": 0.01},
     )
 
-    report = plan(spec, sample=20)
+    report = planned(spec, sample=20)
 
-    assert report.tried is not None
     assert report.tried.rejected == 4
     assert report.tried.records <= 25
     assert failed(report) == {}

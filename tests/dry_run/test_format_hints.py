@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from migrate import plan
-from migrate.dry_run.dry_run_report import DryRunReport
-from tests.dry_run.support import checks
+from tests.dry_run.support import Planned, checks, planned
 from tests.support import KEY_VALUE, TIMESTAMPED, make_families, make_spec
 
 NOW = int(time.time() * 1000)
@@ -42,7 +40,7 @@ TIMED: dict[str, Make] = {
 
 def plan_of(
     folder: Path, family: str, source: str, target: str, make: Make, *, allow: tuple[str, ...] = ("loss:timestamp",)
-) -> DryRunReport:
+) -> Planned:
     application = folder / "app"
     make_families(application / "0_0/rocksdb/orders", {family: {b"%05d" % n: make(n) for n in range(400)}})
     (application / "0_0/.checkpoint").write_text("0\n0\n")
@@ -51,13 +49,12 @@ def plan_of(
         "conversion": {"allow": [*allow]},
         "run": {"on_reject": "skip", "max_reject_share": 1.0},
     }
-    return plan(make_spec(folder, application, source_format=source, target_format=target, **sections))
+    return planned(make_spec(folder, application, source_format=source, target_format=target, **sections))
 
 
 @pytest.mark.parametrize("make", PLAIN.values(), ids=list(PLAIN))
 def test_plain_values_give_no_false_alarm(make: Make, tmp_path: Path) -> None:
     report = plan_of(tmp_path, "default", KEY_VALUE, TIMESTAMPED, make)
-    assert report.tried is not None
     assert report.tried.look_alikes == ()
     assert checks(report, "warning") == {}
 
@@ -65,14 +62,12 @@ def test_plain_values_give_no_false_alarm(make: Make, tmp_path: Path) -> None:
 @pytest.mark.parametrize("make", TIMED.values(), ids=list(TIMED))
 def test_timestamped_values_give_no_false_alarm(make: Make, tmp_path: Path) -> None:
     report = plan_of(tmp_path, "keyValueWithTimestamp", TIMESTAMPED, KEY_VALUE, make)
-    assert report.tried is not None
     assert report.tried.look_alikes == ()
 
 
 @pytest.mark.parametrize("name", ["times", "unknown times"])
 def test_plain_values_that_begin_with_a_time_give_a_warning_and_no_refusal(name: str, tmp_path: Path) -> None:
     report = plan_of(tmp_path, "default", KEY_VALUE, TIMESTAMPED, TIMED[name])
-    assert report.tried is not None
     (alike,) = report.tried.look_alikes
     assert (alike.format, alike.share) == (TIMESTAMPED, 1.0)
     warning = checks(report, "warning")["source.looks"]
@@ -101,8 +96,7 @@ def test_only_formats_of_the_system_that_the_directory_belongs_to_are_suggested(
     is_raw = source == "rocksdb.raw"
     named = {} if is_raw else {"source": {"store": "orders"}}
     path = database if is_raw else tmp_path / "app"
-    report = plan(make_spec(tmp_path, path, source_format=source, target_format=source, **named))
-    assert report.tried is not None
+    report = planned(make_spec(tmp_path, path, source_format=source, target_format=source, **named))
     assert [alike.format for alike in report.tried.look_alikes] == hinted
 
 
@@ -110,7 +104,6 @@ def test_only_formats_of_the_system_that_the_directory_belongs_to_are_suggested(
 def test_timestamped_values_without_times_give_a_warning(name: str, tmp_path: Path) -> None:
     make = PLAIN[name]
     report = plan_of(tmp_path, "keyValueWithTimestamp", TIMESTAMPED, KEY_VALUE, make)
-    assert report.tried is not None
     formats = [alike.format for alike in report.tried.look_alikes]
     assert formats == ([] if name.startswith("half") else [KEY_VALUE])
 

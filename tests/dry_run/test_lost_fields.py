@@ -12,9 +12,10 @@ import fastavro
 import pytest
 
 from formats import StateRecord
-from migrate import RefusedError, Spec, plan, run
+from migrate import RefusedError, Spec, run
 from migrate.show.output import Output
 from migrate.show.text.plan_text import show_plan
+from tests.dry_run.support import planned
 from tests.support import RAW, make_spec, make_store, read_family
 
 OLD = [
@@ -56,8 +57,7 @@ def _spec(folder: Path, **conversion: Any) -> Spec:  # noqa: ANN401
 
 def test_what_is_left_out_is_counted_and_refused(tmp_path: Path) -> None:
     spec = _spec(tmp_path)
-    report = plan(spec)
-    assert report.tried is not None
+    report = planned(spec)
     assert (report.tried.losses, report.tried.losses_in_words) == (("loss:fields",), LOST)
     assert report.verdict.exit_code == 6
     assert "the field Person.name is left out; " in report.verdict.sentence
@@ -70,9 +70,8 @@ def test_what_is_left_out_is_counted_and_refused(tmp_path: Path) -> None:
 
 def test_what_is_allowed_is_counted_and_converted(tmp_path: Path) -> None:
     spec = _spec(tmp_path, allow=["loss:fields"])
-    report = plan(spec)
+    report = planned(spec)
     assert report.verdict.exit_code == 0
-    assert report.tried is not None
     assert report.tried.losses_in_words == LOST
     run(spec)
     assert set(read_family(tmp_path / "new").values()) == {b"\0\0"}
@@ -82,8 +81,7 @@ def test_a_function_is_given_all_and_so_loses_nothing_by_the_schema(tmp_path: Pa
     def convert(record: StateRecord) -> StateRecord:
         return replace(record, value={"full": record.value["name"], "suit": "A"})
 
-    report = plan(_spec(tmp_path, function=convert))
-    assert report.tried is not None
+    report = planned(_spec(tmp_path, function=convert))
     assert (report.tried.losses, report.verdict.exit_code) == ((), 0)
 
 
@@ -102,13 +100,13 @@ def _with_another_scale(folder: Path, **conversion: Any) -> Spec:  # noqa: ANN40
 
 def test_a_function_is_told_which_numbers_mean_something_else(tmp_path: Path) -> None:
     """It gets the bytes of a decimal: as they are, they would be other numbers by the new scale."""
-    report = plan(_with_another_scale(tmp_path, function=lambda record: record))
+    report = planned(_with_another_scale(tmp_path, function=lambda record: record))
     (warning,) = [each for each in report.warnings if "amount" in each]
     assert "Person.amount: decimal(9, 2) becomes decimal(9, 4): the function gets what is stored" in warning
 
 
 def test_another_scale_without_a_function_is_one_finding(tmp_path: Path) -> None:
-    checks = plan(_with_another_scale(tmp_path)).checks
+    checks = planned(_with_another_scale(tmp_path)).checks
     (failed,) = [each for each in checks if each.outcome == "failed"]
     assert (failed.name, "decimal(9, 2) cannot be read as decimal(9, 4)" in failed.detail) == (
         "conversion.allowed",

@@ -10,7 +10,7 @@ import pytest
 
 from formats import Headers
 from formats.encoding.varint import pack_varint
-from migrate import Spec, plan
+from migrate import Spec
 from tests.dry_run.segmented import (
     FAMILY,
     HEADERS_WINDOW,
@@ -30,7 +30,7 @@ from tests.dry_run.segmented import (
     windowed,
     windows,
 )
-from tests.dry_run.support import nothing_changes
+from tests.dry_run.support import nothing_changes, planned
 from tests.shared.commands import CommandServer
 from tests.support import make_families, make_spec, to_toml
 
@@ -45,7 +45,7 @@ def text_of(commands: CommandServer, spec: Spec, *options: str) -> str:
 
 def test_segments_that_stay_say_so(tmp_path: Path, commands: CommandServer) -> None:
     spec = windowed(tmp_path)
-    report = plan(spec)
+    report = planned(spec)
     assert [
         (each.store_partition, len(each.old), len(each.new), each.expired_before_ms) for each in report.segments
     ] == [
@@ -65,10 +65,8 @@ def test_what_is_left_behind_is_counted_by_hand(tmp_path: Path, full: bool) -> N
     kept_from = (max(times) - 40 * MINUTE) // (20 * MINUTE) * (20 * MINUTE)
 
     with nothing_changes(tmp_path):
-        report = plan(spec, full=full)
+        report = planned(spec, full=full)
 
-    assert report.found is not None
-    assert report.tried is not None
     expired = 2 * sum(time < kept_from for time in times)
     assert 0 < expired < 2 * len(times)
     assert (report.found.expired, report.tried.expired, report.tried.converted) == (
@@ -85,9 +83,7 @@ def test_what_is_left_behind_is_counted_by_hand(tmp_path: Path, full: bool) -> N
 def test_a_sample_estimates_what_is_left_behind(tmp_path: Path) -> None:
     segments = {NOON + hour * HOUR: {"default": windows(NOON + hour * HOUR, 4000)} for hour in range(4)}
     spec = moved(tmp_path, HOUR, segments)
-    exact, estimated = plan(spec, full=True), plan(spec, sample=400)
-    assert exact.found is not None
-    assert estimated.found is not None
+    exact, estimated = planned(spec, full=True), planned(spec, sample=400)
     assert not estimated.found.exact
     assert exact.found.expired == pytest.approx(estimated.found.expired, rel=0.15)
     assert estimated.found.expired > 0
@@ -102,8 +98,7 @@ def test_the_text_reports_new_segments_and_expired_records(tmp_path: Path, comma
 
 def test_records_of_an_unfinished_upgrade_are_named(tmp_path: Path, commands: CommandServer) -> None:
     spec = an_unfinished_upgrade(tmp_path)
-    report = plan(spec)
-    assert report.found is not None
+    report = planned(spec)
     assert (report.found.unfinished, report.found.shadowed, report.found.records) == (180, 10, 300)
     roles = {(f.name, f.role) for database in report.found.databases for f in database.families}
     assert roles == {("default", "older"), (FAMILY, "records")}
@@ -114,7 +109,7 @@ def test_records_of_an_unfinished_upgrade_are_named(tmp_path: Path, commands: Co
 def test_a_large_half_upgraded_store_is_estimated(tmp_path: Path) -> None:
     formats = {"source_format": TIMESTAMPED_WINDOW, "target_format": HEADERS_WINDOW}
     spec = moved(tmp_path, 100 * MINUTE, unfinished_upgrades(), **formats)
-    exact, sampled = plan(spec, full=True).found, plan(spec, sample=300).found
+    exact, sampled = planned(spec, full=True).found, planned(spec, sample=300).found
     assert exact is not None
     assert sampled is not None
     assert sampled.at_least <= exact.records <= sampled.at_most
@@ -130,8 +125,7 @@ def test_an_example_shows_window_headers_and_timestamp_in_words(tmp_path: Path) 
         tmp_path, segments, source_format=HEADERS_WINDOW, target_format=WINDOW,
         conversion={"allow": ["loss:headers", "loss:timestamp"]},
     )  # fmt: skip
-    tried = plan(spec).tried
-    assert tried is not None
+    tried = planned(spec).tried
     example = tried.examples[0]
     assert dict(example.old_fields) == {
         "window": "from 1763812800000 = 2025-11-22 12:00:00 UTC",
@@ -157,7 +151,7 @@ def test_an_example_shows_a_session_and_decoded_values(tmp_path: Path) -> None:
         source={"store": "calls"},
         conversion={**change, "allow": ["changelog", "unclean-source"]},
     )
-    report = plan(spec)
+    report = planned(spec)
     assert report.tried is not None, report.verdict
     assert dict(report.tried.examples[0].fields) == {
         "session": "from 1763812800000 = 2025-11-22 12:00:00 UTC to 1763812805000 = 2025-11-22 12:00:05 UTC",
@@ -169,23 +163,19 @@ def test_an_example_shows_a_session_and_decoded_values(tmp_path: Path) -> None:
 
 def test_sessions_named_as_windows_are_recognised(tmp_path: Path) -> None:
     spec = windowed(tmp_path, {NOON: {"default": sessions(NOON)}}, target_format=TIMESTAMPED_WINDOW)
-    tried = plan(spec).tried
-    assert tried is not None
+    tried = planned(spec).tried
     assert {each.format for each in tried.look_alikes} == {SESSION}
     right = tmp_path / "right"
     right.mkdir()
     spec = windowed(right, {NOON: {"default": sessions(NOON)}}, source_format=SESSION, target_format=SESSION)
-    tried = plan(spec).tried
-    assert tried is not None
+    tried = planned(spec).tried
     assert tried.look_alikes == ()
 
 
 def test_the_cost_does_not_count_what_is_left_behind_nor_a_segment_twice(tmp_path: Path) -> None:
     spec = moved(tmp_path, 2 * HOUR + 10 * MINUTE)
-    report = plan(spec)
+    report = planned(spec)
     (tmp_path / "other").mkdir()
-    same = plan(windowed(tmp_path / "other"))
-    assert report.cost is not None
-    assert same.cost is not None
+    same = planned(windowed(tmp_path / "other"))
     assert report.cost.required_bytes <= same.cost.required_bytes
     assert spec.source.retention_ms == RETENTION
