@@ -61,8 +61,12 @@ def test_a_directory_that_this_user_may_not_enter_is_refused(app: Migration, nam
     path.chmod(0)
 
     outcome = app.run(before=bound_by_mode_bits())
+    planned = app.run(verb="plan", before=bound_by_mode_bits())
 
     path.chmod(mode)
+    assert planned.code == ExitCode.REFUSED
+    assert "no go: a run would be refused: " in " ".join(planned.out.split())
+    assert name in planned.out
     check_clear(outcome, ExitCode.REFUSED, "cannot ", name, "application's user")
     app.completes(expected_orders())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -62,6 +63,10 @@ def test_too_little_space_is_refused_before_anything_is_written(
     leave_free(disk, int((needed - 0.1) * size))
 
     raw.refused("work_dir", str(raw.home), "MiB free, the new stores may need 0.", "make space")
+    planned = json.loads(raw.run("--json", verb="plan").out)
+    assert planned["verdict"]["exit_code"] == ExitCode.REFUSED
+    assert "MiB free, the new stores may need 0." in planned["verdict"]["sentence"]
+    assert planned["cost"]["free_bytes"] < planned["cost"]["required_bytes"]
     assert not (raw.home / "snapshot").exists()
 
     leave_free(disk, 1 << 24)

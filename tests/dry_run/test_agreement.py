@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -65,25 +64,6 @@ def test_without_a_snapshot_it_reports_what_taking_one_and_running_would_do(tmp_
     migrate.snapshot(spec)
     assert planned(spec).verdict.exit_code == 0
     migrate.run(spec)
-
-
-def test_too_little_space_is_refused_by_both(tmp_path: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("only root may mount a disk")
-    with small_disk(tmp_path / "disk", "400k") as disk:
-        spec = raw(disk)
-        filler = disk / "filler"
-        filler.write_bytes(bytes(shutil.disk_usage(disk).free - 20_000))
-        with nothing_changes(disk):
-            report = planned(spec)
-        _, error = really(spec)
-        assert error is not None
-        assert report.verdict.exit_code == error.exit_code == 6
-        space = failed(report)["work_dir.space"]
-        assert space.fix == error.hint
-        assert space.detail.split(" has ")[0] == error.message.split(" has ")[0]
-        assert report.cost.free_bytes is not None
-        assert report.cost.free_bytes < report.cost.required_bytes
 
 
 def test_a_read_only_disk_is_refused_by_both(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import migrate
-from tests.bad_input.support import bound_by_mode_bits
 from tests.dry_run.support import checks, failed, planned
 from tests.support import (
     KEY_VALUE,
@@ -123,32 +122,6 @@ def test_a_clock_that_is_behind_is_reported_and_stops_no_run(tmp_path: Path) -> 
     report = planned(raw_spec(tmp_path, store))
     assert report.verdict.exit_code == 0
     assert "clock" in checks(report, "warning")
-
-
-def test_a_directory_that_may_not_be_entered_is_a_failed_check(tmp_path: Path) -> None:
-    store = make_store(tmp_path / "state", numbered(100))
-    spec = tmp_path / "spec.toml"
-    spec.write_text(
-        'name = "x"\nwork_dir = "work"\n[source]\nformat = "rocksdb.raw"\npath = "state"\n'
-        '[target]\nformat = "rocksdb.raw"\npath = "new"\n'
-    )
-    program = bound_by_mode_bits() + (
-        "\nimport sys\nfrom migrate import load_spec, plan\nreport = plan(load_spec(sys.argv[1]))\n"
-        "print(report.verdict.exit_code, report.verdict.sentence)"
-    )
-    store.chmod(0o000)
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", program, spec],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=Path(__file__).parents[2],
-        )
-    finally:
-        store.chmod(0o755)
-    assert done.stdout.startswith("6 no go: a run would be refused"), done.stderr
-    assert str(store) in done.stdout
 
 
 def test_a_full_disk_for_temporary_files_costs_the_measured_rate_alone(tmp_path: Path, temporary: Path) -> None:
