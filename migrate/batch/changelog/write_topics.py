@@ -53,7 +53,7 @@ def write_changelogs(context: Context, executor: Executor) -> None:
 
 def _write(context: Context, executor: Executor, tasks: Iterator[ProduceTask]) -> None:
     """Write these parts; what came since the last commit is committed with the next one, at once on a stop."""
-    commits = SharedCommits(context.commit)
+    commits = SharedCommits[Row](context.commit)
     try:
         for finished in run_all(executor, tasks, name=context.spec.name, stop=context.stop):
             fresh = [result for _, result in finished if isinstance(result, Produced)]

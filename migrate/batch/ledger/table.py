@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import deltalake  # noqa: F401 - where the extra is missing, a command that commits is refused at once
 import pyarrow  # noqa: F401
@@ -139,21 +140,25 @@ _MOST_ROWS = 1000
 """Rows of one commit, about: it holds them in memory several times."""
 
 
-class SharedCommits:
-    """The rows of one phase that wait for a commit. The caller commits them all before it ends, or raises."""
+Waiting = TypeVar("Waiting")
+"""A row, or what a row is made of."""
+
+
+class SharedCommits(Generic[Waiting]):
+    """What waits in one phase for a commit. The caller commits it all before it ends, or raises."""
 
     def __init__(self, commit: Callable[..., None]) -> None:
-        """`commit`: appends rows to the ledger."""
+        """`commit`: records all that waits in the ledger."""
         self._commit = commit
-        self._waiting: list[Row] = []
+        self._waiting: list[Waiting] = []
         self._unsynced: list[Iterable[Path]] = []
         self._due = time.monotonic() + PACE.seconds
 
-    def add(self, *rows: Row, unsynced: Iterable[Path] = ()) -> None:
-        """Let rows wait for the next commit. What they record must be durable, but for the files and directories
+    def add(self, *waiting: Waiting, unsynced: Iterable[Path] = ()) -> None:
+        """Let this wait for the next commit. What it records must be durable, but for the files and directories
         `unsynced`, which is iterated just before it."""
-        if rows:
-            self._waiting += rows
+        if waiting:
+            self._waiting += waiting
             self._unsynced.append(unsynced)
 
     def commit_due(self) -> bool:

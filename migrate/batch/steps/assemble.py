@@ -17,7 +17,7 @@ from migrate.batch.plan.target_layout import PositionEntries
 from migrate.batch.source.snapshot import snapshot_directories
 from migrate.errors import ChunkFailedError, MigrationError
 from migrate.model.key_range import show_key
-from migrate.model.ledger_row import Step
+from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import DatabasePlan
 from migrate.model.receipt import Receipt
 from migrate.model.store_partition import StorePartition, StoreState
@@ -63,7 +63,7 @@ class _Waiting:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._commits = SharedCommits(context.commit)
+        self._commits = SharedCommits[Row](context.commit)
         self._folders: list[tuple[StorePartition, Path]] = []
 
     def add(self, partition: StorePartition, folder: Path, state: StoreState) -> None:

@@ -18,7 +18,8 @@ from migrate.batch.identity import RetiredStores
 from migrate.batch.ledger.receipts_in_force import FIRST, Revision, assembled_by, attempts_at, disjoint, has_files
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.steps.assemble import LINKS
-from migrate.model.ledger_row import Step, chunk_row
+from migrate.batch.steps.rewrite import commit_chunks
+from migrate.model.ledger_row import Step
 from migrate.model.receipt import Receipt, attempt_name, attempt_of, read_receipt, run_of
 from migrate.stores.files import remove_empty, remove_tree
 
@@ -31,7 +32,7 @@ def reconcile(context: Context) -> None:
     files = _files_of(context.home, _older(context))
     found = _uncommitted(context.standing, files)
     if adopted := [mine for receipt in found if (mine := _adopt(context, receipt)) is not None]:
-        context.commit(*(chunk_row(receipt) for receipt in adopted))
+        commit_chunks(context, *adopted)
         context.notify("chunks.adopted", receipts=adopted)
     _remove_orphans(context, files)
     context.notify("orphans.removed")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from migrate.batch.chunk.executor import Executor, Finished, run_all
 from migrate.batch.chunk.rewrite_chunk import RewriteTask
 from migrate.batch.context import Context
-from migrate.batch.ledger.receipts_in_force import pending_chunks, totals_of
+from migrate.batch.ledger.receipts_in_force import has_files, pending_chunks, totals_of
 from migrate.batch.ledger.table import SharedCommits
 from migrate.batch.stop import RERUN
 from migrate.engine.chunk_source import Inputs, inputs_of
@@ -55,14 +55,34 @@ def rewrite(context: Context, executor: Executor) -> None:
     check_left_out(context, totals_of(context.standing.receipts))
 
 
+def commit_chunks(context: Context, *receipts: Receipt) -> None:
+    """Record chunks as done, in the order that no kill and no power cut undoes (I1).
+
+    1. Their workers have synced the SST files and the reject files, and then the receipts and the folders that name
+       them all (`rewrite_chunk`). Here the files are checked: present, and of the stated size.
+    2. The ledger's next entry is synced under a temporary name, and linked under its number; where that is taken,
+       another run is at work (`Ledger.commit`).
+    3. The directory with the entry is synced: only now the chunks are done.
+
+    Raises ChunkFailedError for a file that is not there, FencedError.
+    """
+    for receipt in receipts:
+        if not has_files(receipt, context.home):
+            raise ChunkFailedError(
+                f"chunk {receipt.number} of {receipt.store_partition} was rewritten on {receipt.host}, and its files "
+                f"are not in {context.home}",
+                hint="is the work_dir one directory, mounted here and on every worker? then run the command again",
+            )
+    context.commit(*map(chunk_row, receipts))
+
+
 class _Rewritten:
     """Commits of the chunks that ended since the last one, and the number of all records that are left out."""
 
     def __init__(self, context: Context, before: list[Receipt]) -> None:
         self.count = 0
-        self._fresh: list[Receipt] = []
         self._context = context
-        self._commits = SharedCommits(context.commit)
+        self._commits = SharedCommits[Receipt](self._record)
         self._rejected = sum(receipt.rejected for receipt in before)
         self._dropped = sum(receipt.dropped for receipt in before)
 
@@ -74,26 +94,24 @@ class _Rewritten:
         if fresh:
             self._context.notify("chunk.finished", receipts=fresh)
         self.count += len(fresh)
-        self._fresh += fresh
         self._rejected += sum(receipt.rejected for receipt in fresh)
         self._dropped += sum(receipt.dropped for receipt in fresh)
-        self._commits.add(*map(chunk_row, fresh))
+        self._commits.add(*fresh)
         excess = self._excess
         if self._context.stop.is_requested or excess is not None:
             self.commit()
-        elif self._commits.commit_due():
-            self._announce()
+        else:
+            self._commits.commit_due()
         if excess is not None:
             raise excess
 
     def commit(self) -> None:
         """Commit what waits, now."""
-        if self._commits.commit():
-            self._announce()
+        self._commits.commit()
 
-    def _announce(self) -> None:
-        committed, self._fresh = self._fresh, []
-        self._context.notify("chunk.committed", receipts=committed)
+    def _record(self, *receipts: Receipt) -> None:
+        commit_chunks(self._context, *receipts)
+        self._context.notify("chunk.committed", receipts=list(receipts))
 
     @property
     def _excess(self) -> ChunkFailedError | None:

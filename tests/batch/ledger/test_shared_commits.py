@@ -44,7 +44,7 @@ def _committed(home: Path) -> list[list[int]]:
 
 
 def test_what_ends_within_a_quarter_of_a_second_shares_a_commit(ledger: SlowLedger, tmp_path: Path) -> None:
-    commits = SharedCommits(ledger.commit)
+    commits = SharedCommits[Row](ledger.commit)
     for number in range(9):
         commits.add(chunk_row(receipt(number=number)))
         ledger.now += 0.1
@@ -55,7 +55,7 @@ def test_what_ends_within_a_quarter_of_a_second_shares_a_commit(ledger: SlowLedg
 
 def test_slow_commits_take_a_tenth_of_the_time(ledger: SlowLedger) -> None:
     ledger.cost, made = 0.5, 0
-    commits = SharedCommits(ledger.commit)
+    commits = SharedCommits[Row](ledger.commit)
     while ledger.now < 100:
         commits.add(chunk_row(receipt()))
         made += commits.commit_due()
@@ -64,7 +64,7 @@ def test_slow_commits_take_a_tenth_of_the_time(ledger: SlowLedger) -> None:
 
 
 def test_what_waits_is_committed_on_request(ledger: SlowLedger, tmp_path: Path) -> None:
-    commits = SharedCommits(ledger.commit)
+    commits = SharedCommits[Row](ledger.commit)
     commits.add(*(chunk_row(receipt(number=number)) for number in range(2)))
     assert not commits.commit_due()
     assert commits.commit()
@@ -72,7 +72,7 @@ def test_what_waits_is_committed_on_request(ledger: SlowLedger, tmp_path: Path) 
 
 
 def test_what_waits_is_refused_once_another_run_has_taken_over(ledger: SlowLedger, tmp_path: Path) -> None:
-    commits = SharedCommits(ledger.commit)
+    commits = SharedCommits[Row](ledger.commit)
     commits.add(chunk_row(receipt()))
     Ledger(tmp_path, "m", "r2")
     for _ in range(2):

@@ -57,7 +57,7 @@ def test_a_killed_run_leaves_them_to_the_next_one(spec: Spec) -> None:
 def test_a_run_that_is_killed_in_their_commit_leaves_them_to_the_next_one(
     when: str, spec: Spec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    step = "write_rows" if when == "before the data" else "write_new"
+    step = "write_part" if when == "before the data" else "write_new"
     real = getattr(table, step)
     stop = Stop()
 
