@@ -158,6 +158,22 @@ SWITCHING: tuple[Mutant, ...] = (
         tests=("test_a_run_at_work_is_not_fenced_off_by_verify",),
     ),
     Mutant(
+        name="verify-fences-a-run-of-another-host-off",
+        claim="I5",
+        definition="Context.open_ledger",
+        old="        if self.gives_way and ",
+        new="        if self.fence and ",
+        tests=("test_a_command_that_gives_way_fences_no_other_off",),
+    ),
+    Mutant(
+        name="switched-meanwhile",
+        claim="switch",
+        definition="Context.open_ledger",
+        old="        if self.standing.switch != before.switch:\n",
+        new="        if self.standing is before:\n",
+        tests=("test_what_another_command_did_meanwhile_is_noticed_with_the_first_commit[switched these stores]",),
+    ),
+    Mutant(
         name="mismatch-finalized",
         claim="I8",
         definition="finalize",

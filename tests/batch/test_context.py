@@ -1,0 +1,85 @@
+"""One command and its standing: it follows each commit, and ends where another command has gone on meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from migrate.batch.context import Context, command
+from migrate.batch.home import claim, store_plan
+from migrate.batch.ledger import standing as standing_module
+from migrate.batch.ledger.receipts_in_force import Revision
+from migrate.batch.ledger.table import Ledger, read_ledger
+from migrate.errors import FencedError, RefusedError
+from migrate.model.journal import Journal
+from migrate.model.ledger_row import Step, chunk_row
+from migrate.model.receipt import Receipt
+from migrate.model.values import Stored
+from tests.shared.builders import chunk, plan, receipt
+from tests.support import raw_spec
+
+ELSEWHERE: dict[str, tuple[Step, Stored]] = {
+    "replaced the function": (Step.REVISED, Revision(number=1, function={"function": "another"}, by="me")),
+    "switched these stores": (Step.CUT_OVER, Journal()),
+}
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    (tmp_path / "old").mkdir()
+    context = Context(raw_spec(tmp_path, tmp_path / "old"), command="verify")
+    claim(context.home, tmp_path / "old")
+    store_plan(context.home, plan(chunk()))
+    Ledger(context.home, "m", "r1")
+    return context
+
+
+def _elsewhere(context: Context, step: Step = Step.ASSEMBLED, detail: Stored | None = None) -> None:
+    ledger = Ledger(context.home, "m", "r2")
+    ledger.commit(ledger.row(step, detail=detail or {"folder": "new", "state": {}}))
+
+
+def test_the_standing_follows_each_commit_and_looks_for_each_file_once(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+
+    def look(each: Receipt, _: Path) -> bool:
+        looked.append(each.attempt)
+        return True
+
+    monkeypatch.setattr(standing_module, "has_files", look)
+    with command(context):
+        stored = context.standing.plan
+        for number, (start, end) in enumerate(((None, b"b"), (b"b", b"c"), (b"c", None))):
+            context.commit(chunk_row(receipt(start, end, number=number)))
+            assert [each.number for each in context.standing.receipts] == list(range(number + 1))
+        assert context.standing.plan is stored
+        assert context.standing.pending == []
+    assert looked == ["000000-abc", "000001-abc", "000002-abc"]
+    assert list(context.standing.rows) == read_ledger(context.home)
+    assert context.standing.looked_at_again().receipts == context.standing.receipts
+    assert len(looked) == 6
+
+
+@pytest.mark.parametrize("what", ELSEWHERE)
+def test_what_another_command_did_meanwhile_is_noticed_with_the_first_commit(what: str, context: Context) -> None:
+    with command(context), pytest.raises(RefusedError, match=f"{what} .*meanwhile"):
+        _elsewhere(context, *ELSEWHERE[what])
+        context.record(Step.FAILED)
+
+
+def test_a_command_that_gives_way_fences_no_other_off(context: Context) -> None:
+    context.gives_way = True
+    with command(context), pytest.raises(RefusedError, match="has continued the migration"):
+        _elsewhere(context)
+        context.record(Step.FAILED)
+    assert [row.run_id for row in read_ledger(context.home)] == ["r1", "r2", "r2"]
+
+
+def test_an_error_after_another_run_has_taken_over_names_that_run(context: Context) -> None:
+    with pytest.raises(FencedError, match="has taken over"), command(context):
+        context.open_ledger("m")
+        _elsewhere(context)
+        raise ValueError
