@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from formats import Format
 from formats.partitioners import PARTITIONERS
 from formats.unsupported import UnsupportedKind
 from migrate.errors import RefusedError
@@ -62,10 +63,11 @@ class StoreLayout(ABC):
         """The name of a task that moved here; None: stores cannot move."""
         return None
 
-    def complete(self, folder: Path, path: Path, partitions: Sequence[StorePartition]) -> Iterable[Path]:
+    def complete(self, folder: Path, path: Path, partitions: Sequence[StorePartition], known: Format) -> Iterable[Path]:
         """Finish an application's directory with these new store partitions, and all else as it was carried over.
 
-        `folder`: where it is made; `path`: where it will be. Returns what the caller has to sync.
+        `folder`: where it is made; `path`: where it will be; `known`: the new stores' format, with the spec's serdes.
+        Returns what the caller has to sync.
         """
         return ()
 
@@ -225,8 +227,8 @@ class Archives:
         """Make the RocksDB directories of a store partition in `folder`, which exists. Raises RefusedError."""
         raise NotImplementedError
 
-    def pack(self, folder: Path, partition: StorePartition, application: Path) -> bool:
-        """Pack the new store partition in `folder` into files of a new application's directory.
+    def pack(self, folder: Path, partition: StorePartition, application: Path, known: Format) -> bool:
+        """Pack the new store partition in `folder` into files of a new application's directory, as its format says.
 
         False: it becomes a directory there.
         """

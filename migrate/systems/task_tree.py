@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
+from formats import Format
 from migrate.errors import RefusedError, did_you_mean
 from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
 from migrate.stores.files import touch
@@ -229,7 +230,7 @@ class TaskTree(StoreLayout):
         """The name of a task's directory."""
         return self.separator.join(map(str, numbers))
 
-    def complete(self, folder: Path, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:
+    def complete(self, folder: Path, path: Path, partitions: Sequence[StorePartition], known: Format) -> list[Path]:
         """Touch the tasks: as carried over they have the old times, by which their owner may find them out of use."""
         tasks = list(self.task_directories(folder))
         touch(tasks)

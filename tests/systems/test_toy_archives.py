@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from formats import Format
 from migrate import RefusedError, Spec, inspect, plan, run, verify
 from migrate.model.events import Event
 from tests.support import make_families, make_spec, read_families, tree_state
@@ -22,7 +23,7 @@ def checkpoint(tmp_path: Path) -> Path:
     path = tmp_path / "checkpoint"
     for name in ("toy.checkpoint", "commits/3", "commits/4"):
         (path / name).parent.mkdir(parents=True, exist_ok=True)
-        (path / name).write_text("", encoding="utf-8")
+        (path / name).write_text(PACKED.id, encoding="utf-8")
     for partition in (0, 1):
         for version, records in ((4, {b"old": b"1"}), (5, RECORDS)):
             folder = path / f"state/counts/{partition}"
@@ -41,8 +42,9 @@ def _zip(folder: Path, archive: Path) -> None:
     folder.rmdir()
 
 
-def state_of(checkpoint: Path, scratch: Path) -> list[dict[bytes, bytes]]:
-    """What an application that is started with a checkpoint has, by partition: it finds its schema, or refuses."""
+def state_of(checkpoint: Path, known: Format, scratch: Path) -> list[dict[bytes, bytes]]:
+    """What an application has that is started with a checkpoint, by partition; it looks for its format and schema."""
+    assert (checkpoint / "toy.checkpoint").read_text(encoding="utf-8") == known.id
     schema = checkpoint / "state/counts/schema"
     assert schema.read_text(encoding="utf-8") == str(schema)
     found = []
@@ -84,9 +86,9 @@ def test_an_application_cuts_over_to_the_new_checkpoint_and_back_to_the_old_one(
     before = tree_state(checkpoint)
     assert run(packed).verification.ok
     (tmp_path / "scratch").mkdir()
-    assert state_of(tmp_path / "new", tmp_path / "scratch") == [stamped(), stamped()]
+    assert state_of(tmp_path / "new", PACKED_STAMPED, tmp_path / "scratch") == [stamped(), stamped()]
     assert tree_state(checkpoint) == before
-    assert state_of(checkpoint, tmp_path / "scratch") == [dict(sorted(RECORDS.items()))] * 2
+    assert state_of(checkpoint, PACKED, tmp_path / "scratch") == [dict(sorted(RECORDS.items()))] * 2
 
 
 def test_a_run_on_a_packed_store_is_resumed_from_its_snapshot(packed: Spec) -> None:

@@ -234,12 +234,13 @@ class _Checkpoint(StoreLayout):
         """Nothing is locked."""
         return []
 
-    def complete(self, folder: Path, path: Path, partitions: Sequence[StorePartition]) -> Iterable[Path]:
-        """Schemas are named by absolute paths."""
+    def complete(self, folder: Path, path: Path, partitions: Sequence[StorePartition], known: Format) -> Iterable[Path]:
+        """Schemas are named by absolute paths, and formats by their ids."""
+        (folder / "toy.checkpoint").write_text(known.id, encoding="utf-8")
         files = [folder / f"state/{store}/schema" for store in {each.store for each in partitions}]
         for file in files:
             file.write_text(str(path / file.relative_to(folder)), encoding="utf-8")
-        return files
+        return [folder / "toy.checkpoint", *files]
 
 
 class _CheckpointDiscovery(Discovery):
@@ -262,7 +263,7 @@ class _Zips(Archives):
         """All of it."""
         shutil.unpack_archive(archive, folder)
 
-    def pack(self, folder: Path, partition: StorePartition, application: Path) -> bool:
+    def pack(self, folder: Path, partition: StorePartition, application: Path, known: Format) -> bool:
         """The newest version alone."""
         (application / partition.path).mkdir(parents=True)
         with zipfile.ZipFile(self.of(application, partition), "w") as archive:

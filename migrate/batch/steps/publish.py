@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
+from functools import partial
 from pathlib import Path
 
 from migrate.batch.changelog.broker_access import cluster_of
@@ -22,7 +23,6 @@ from migrate.model.store_partition import StorePartition
 from migrate.stores.carry_over import carry_over, copy_attributes
 from migrate.stores.files import fsync_all, fsync_directory, fsync_tree, make_directories, own_like, remove_tree
 from migrate.stores.rocksdb.layout import identity_of
-from migrate.systems.base import Archives
 
 
 def publish(context: Context, concerns: tuple[Concern, ...]) -> Path | None:
@@ -75,10 +75,12 @@ def _build(context: Context, temporary: Path) -> None:
     left_out = {archive for each in plan.store_partitions if (archive := system.archives.of(source, each)) is not None}
     left_out |= {source / each.path for each in plan.store_partitions}  # a new store may have another name
     is_alone = is_another_system(context.spec)
-    build_directory(source, new_stores, temporary, target.archives, left_out=left_out, is_alone=is_alone)
+    known = context.conversion.target
+    pack = partial(target.archives.pack, application=temporary, known=known)
+    build_directory(source, new_stores, temporary, pack, left_out=left_out, is_alone=is_alone)
     write_new_positions(context.spec, plan, temporary, rewritten)
     path = context.spec.target_path or temporary
-    fsync_all(target.layout.complete(temporary, path, [partition for partition, _ in new_stores]))
+    fsync_all(target.layout.complete(temporary, path, [partition for partition, _ in new_stores], known))
     check_unchanged(context)
     context.notify("publish.built", temporary=temporary)
 
@@ -128,16 +130,16 @@ def build_directory(
     source: Path,
     new_stores: Sequence[tuple[StorePartition, Path]],
     temporary: Path,
-    archives: Archives,
+    pack: Callable[[Path, StorePartition], bool],
     *,
     left_out: Set[Path] = frozenset(),
     is_alone: bool = False,
 ) -> None:
     """Make `temporary` a copy of the application's directory `source` with the new stores in place of the old.
 
-    `new_stores`: each new store partition, and where it was made. `left_out`: the old stores, and archives of such.
-    `is_alone`: only the new stores, for another system. SST files are hard-linked where possible, files that are
-    appended to are copied. Durable on return.
+    `new_stores`: each new store partition, and where it was made; `pack`: packs one, or says that it does not.
+    `left_out`: the old stores, and archives of such. `is_alone`: only the new stores, for another system. SST files are
+    hard-linked where possible, files that are appended to are copied. Durable on return.
     """
     if temporary.exists():
         shutil.rmtree(temporary)
@@ -148,7 +150,7 @@ def build_directory(
     for partition, new_store in new_stores:
         target, old = temporary / partition.path, source / partition.path
         make_directories(target.parent)
-        if not archives.pack(new_store, partition, temporary):
+        if not pack(new_store, partition):
             carry_over(new_store, target)
         is_replaced = not is_alone and old.exists()  # or it is in the place of an archive
         own_like(old if is_replaced else source, target)
