@@ -18,8 +18,8 @@ class Exchange(Stored):
     """One store partition: the old store and the new one, and the places where each can be."""
 
     partition: StorePartition
-    new_partition: StorePartition | None = None
-    """The partition in the new store; None: its paths are those of the old one."""
+    new_partition: StorePartition
+    """The partition in the new store, as the new version of the application opens it."""
     staged: Path
     """The staged store: where the new one was assembled, relative to the migration's folder."""
     old: Path
@@ -37,17 +37,12 @@ class Exchange(Stored):
     @property
     def partitions(self) -> tuple[StorePartition, ...]:
         """The partition's possible forms in the application's directory."""
-        return (self.partition,) if self.new_partition is None else (self.partition, self.new_partition)
-
-    @property
-    def in_use(self) -> StorePartition:
-        """The partition as the new version of the application opens it."""
-        return self.new_partition or self.partition
+        return self.partition, self.new_partition
 
     @property
     def is_moved_in(self) -> bool:
         """Whether the new store goes beside the old one, under a name of its own, and not into its place."""
-        return self.new_partition is not None and self.new_partition.path != self.partition.path
+        return self.new_partition.path != self.partition.path
 
 
 class GroupOffset(Stored):

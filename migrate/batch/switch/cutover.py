@@ -150,7 +150,7 @@ def _carry_out(migration: LockedMigration, journal: Journal, check_unopened: Cal
         places.shelve_old()
     sync_names(every, context.home, live=False)  # nothing moved there since
     notify("cutover.shelved")
-    migration.write_positions((each.in_use, each.after) for each in entries)
+    migration.write_positions((each.new_partition, each.after) for each in entries)
     if journal.broker is not None:
         with half_done("the cut-over is half done, so start no version of the application"):
             fleet_of(context.spec, journal.broker.topics).mark("in-use")

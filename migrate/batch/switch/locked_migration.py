@@ -72,8 +72,8 @@ class LockedMigration:
         None, too, for a store that is moved in or out, and is there or not.
         """
         if entry.is_moved_in:
-            return entry.in_use, ChangelogOffsets()
-        return entry.in_use, first.lowest(second) if self._is_atomic else first.model_copy(update={"lines": ()})
+            return entry.new_partition, ChangelogOffsets()
+        return entry.new_partition, first.lowest(second) if self._is_atomic else first.model_copy(update={"lines": ()})
 
     @cached_property
     def _is_atomic(self) -> bool:
@@ -100,7 +100,7 @@ def _replace(file: Path, text: str | None, temporary: Path) -> bool:
 def is_as_it_was(places: Places, root: Path, then: StoreState) -> bool:
     """Whether the store at `root`, which is one of the places, has the content that `then` records."""
     entry = places.entry
-    partition = entry.partition if then == entry.old_state else entry.new_partition or entry.partition
+    partition = entry.partition if then == entry.old_state else entry.new_partition
     try:
         return partition.is_all_of(root) and store_state(partition.below(root), then).content == then.content
     except (RefusedError, FileNotFoundError, NotADirectoryError):

@@ -171,7 +171,7 @@ def _carry_out(
 
 def _between(migration: LockedMigration, entry: Exchange) -> tuple[StorePartition, ChangelogOffsets]:
     system = source_system(migration.context.spec)
-    current = system.offsets.read(migration.context.application, entry.in_use)
+    current = system.offsets.read(migration.context.application, entry.new_partition)
     return migration.between(entry, entry.before, current)
 
 

@@ -48,7 +48,7 @@ class Places:
     def of(cls, application: Path, home: Path, entry: Exchange) -> Places:
         """The places in this application's directory and this migration's folder."""
         live, staged = application / entry.partition.path, home / entry.staged
-        if entry.is_moved_in and entry.new_partition is not None:
+        if entry.is_moved_in:
             return MovedIn(entry, application, application / entry.new_partition.path, staged, live)
         return cls(entry, application, live, staged, home / entry.old)
 
@@ -72,7 +72,7 @@ class Places:
     @property
     def is_in_use(self) -> bool:
         """Whether the application's directory holds the new store, or what became of it."""
-        return is_seen(self.live, self.entry.new_partition or self.entry.partition, frozenset(self.entry.new_names))
+        return is_seen(self.live, self.entry.new_partition, frozenset(self.entry.new_names))
 
     @property
     def old_store(self) -> Path:

@@ -351,7 +351,7 @@ class MigrationStores:
             return None  # its task has moved to another host
         position = None if path == places.live else entry.after.own_file or ""
         foreign = () if entry.is_moved_in else entry.old_names
-        return self._make("new", entry.in_use, path, foreign=foreign, position=position)
+        return self._make("new", entry.new_partition, path, foreign=foreign, position=position)
 
     def _old_site(self, places: Places) -> Site:
         try:

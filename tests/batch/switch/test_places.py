@@ -39,6 +39,7 @@ def _entry(application: Path, home: Path, staged: Path) -> Exchange:
     live = application / WINDOWED.path
     return Exchange(
         partition=WINDOWED,
+        new_partition=WINDOWED,
         staged=staged,
         old=Path("old", WINDOWED.id),
         old_names=tuple(sorted(rocksdb_identities(live))),
