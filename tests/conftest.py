@@ -1,7 +1,5 @@
 """Settings for every test, commands for those that run them, and the suite that a test belongs to."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Generator, Iterator
 

@@ -1,7 +1,5 @@
 """Which tests are no part of `make test-fast`, by room or by name, and which of them must not run beside each other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from tests.live.kafka_streams.kinds import VERSIONS

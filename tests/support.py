@@ -1,7 +1,5 @@
 """Real stores for tests, made and read by rocksdict alone: nothing here calls the code under test to reach its data."""
 
-from __future__ import annotations
-
 import gc
 import gzip
 import hashlib

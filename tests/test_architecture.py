@@ -1,7 +1,5 @@
 """The shape of the code: layers, sizes and names."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import re

@@ -1,7 +1,5 @@
 """The documents name things that exist."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

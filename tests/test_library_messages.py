@@ -3,8 +3,6 @@
 Those of Spark that need a JVM are in tests/spark: test_doctor.py and test_masters.py.
 """
 
-from __future__ import annotations
-
 import errno
 import subprocess
 import sys
@@ -122,10 +120,8 @@ MEANINGS: dict[str, Callable[[str], object]] = {
 @pytest.mark.parametrize("case", PROVOKED)
 def test_the_library_writes_what_is_looked_for(case: str, tmp_path: Path) -> None:
     provoke, expected = PROVOKED[case]
-
     with pytest.raises(Exception) as raised:
         provoke(tmp_path)
-
     error = raised.value
     reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
     assert {name for name, meaning in MEANINGS.items() if meaning(reason)} == expected, reason

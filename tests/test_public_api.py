@@ -1,7 +1,5 @@
 """What `migrate` exports: every name can be imported, and every type that a public name leads to is one of them."""
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 import inspect

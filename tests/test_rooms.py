@@ -1,7 +1,5 @@
 """The rooms of the house: what may import what, and how much a room and a module hold. See docs/architecture.md."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator

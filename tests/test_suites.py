@@ -1,7 +1,5 @@
 """The lists of suites and groups name tests that exist."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

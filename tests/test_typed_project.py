@@ -1,7 +1,5 @@
 """A small project of a user's: mypy --strict sees the types of `migrate` and `formats` as they are installed."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """A migration to spoil."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

@@ -3,8 +3,6 @@
 `python -m tests.bad_input.flips COUNT [SEED]` tries random bits of random files.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -1,7 +1,5 @@
 """A migration over a real store, run by the real command, and what every refusal and failure must have in common."""
 
-from __future__ import annotations
-
 import json
 import os
 import textwrap

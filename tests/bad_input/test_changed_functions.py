@@ -1,7 +1,5 @@
 """What a function is made of: its modules, what they import, the data that they read. None of it may change midway."""
 
-from __future__ import annotations
-
 import json
 import textwrap
 import zipfile
@@ -82,10 +80,8 @@ def test_an_imported_module_that_changes_between_two_runs_is_named(raw: Migratio
     write(raw.folder / "mapping.py", MAPPING)
     raw.module(code)
     begin(raw)
-
     write(raw.folder / "mapping.py", "CODES = {b'k': b'X'}\n")
     raw.refused("changed since: function: mapping.py", "stateferry abandon SPEC")
-
     write(raw.folder / "mapping.py", f"# only said in other words\n\n{MAPPING}")
     raw.completes({".": CONVERTED})
     assert {frozenset(receipt["code"]) for receipt in receipts(raw)} == {frozenset({"conversion.py", "mapping.py"})}
@@ -101,10 +97,8 @@ def test_a_module_far_away_counts_and_one_that_nobody_imports_does_not(raw: Migr
     write(raw.folder / "far/away/last.py", MAPPING)
     raw.module(OF_A_PACKAGE)
     begin(raw)
-
     write(raw.folder / "far/away/last.py", "CODES = {b'k': b'X'}\n")
     raw.refused("changed since: function: far/away/last.py")
-
     write(raw.folder / "far/away/last.py", MAPPING)
     write(raw.folder / "tables/other.py", "this is no Python")
     raw.completes({".": CONVERTED})
@@ -125,10 +119,8 @@ def test_a_module_in_an_archive_counts_and_when_it_was_packed_does_not(raw: Migr
     pack(MAPPING, 2001)
     raw.module(OF_A_PACKAGE)
     begin(raw)
-
     pack("CODES = {b'k': b'X'}\n", 2001)
     raw.refused(f"changed since: function: {name}/tables/codes.py")
-
     pack(MAPPING, 2002)
     raw.completes({".": CONVERTED})
     assert f"{name}/tables/codes.py" in receipts(raw)[0]["code"]
@@ -139,10 +131,8 @@ def test_a_listed_file_that_changes_between_two_runs_is_named(raw: Migration) ->
     raw.module(OF_A_FILE)
     raw.set("conversion", files=["codes.csv"])
     begin(raw)
-
     write(raw.folder / "codes.csv", "X\n")
     raw.refused("changed since: function: codes.csv")
-
     write(raw.folder / "codes.csv", "K\n")
     raw.completes({".": CONVERTED})
     assert "codes.csv" in receipts(raw)[0]["code"]
@@ -155,9 +145,7 @@ def test_what_changes_while_the_run_goes_on_ends_it(raw: Migration, changed: str
     raw.module(f"import mapping\n{OF_A_FILE}")
     raw.set("conversion", files=["codes.csv"])
     change = f"open({str(raw.folder / changed)!r}, 'a').write('X = 1\\n')"
-
     outcome = raw.run(before=at_event("chunk.committed", change))
-
     check_clear(outcome, ExitCode.REFUSED, changed, "changed during the run", "restore it")
     assert not raw.target.exists()
 
@@ -168,12 +156,10 @@ def test_a_module_imported_by_a_made_up_name_must_be_listed(raw: Migration) -> N
     raw.refused("the function loaded the module mapping.py", '[conversion] files = ["mapping.py"]')
     verdict = json.loads(raw.run("--json", verb="plan").out)["verdict"]
     assert (verdict["exit_code"], "mapping.py" in verdict["sentence"]) == (ExitCode.REFUSED, True)
-
     raw.set("conversion", files=["mapping.py"])
     begin(raw)
     write(raw.folder / "mapping.py", "CODES = {b'k': b'X'}\n")
     raw.refused("changed since: function: mapping.py")
-
     write(raw.folder / "mapping.py", MAPPING)
     raw.completes({".": CONVERTED})
 
@@ -182,8 +168,6 @@ def test_a_module_that_only_one_record_asks_for_is_found_by_its_chunk(raw: Migra
     """The sample does not see it."""
     write(raw.folder / "mapping.py", MAPPING)
     raw.module(BY_NAME.format(condition="if record.key != b'key-00001234': return record"))
-
     outcome = raw.fails(ExitCode.REFUSED, "the function loaded the module mapping.py")
-
     assert raw.is_planned
     assert "Traceback" not in outcome.err

@@ -1,7 +1,5 @@
 """A migration that was begun, and is not the one that the command would go on with."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,7 +31,6 @@ database.close()
 def test_one_record_more_while_the_migration_runs_is_refused_before_it_is_published(raw: Migration) -> None:
     """The application was started too early: the new store would lack what it has written."""
     outcome = raw.run(before=at_event("verify.committed", ONE_MORE.format(path=str(raw.source))))
-
     check_clear(outcome, ExitCode.REFUSED, "changed since: store state")
     assert not raw.target.exists()
     raw.refused("changed since: store state")
@@ -62,11 +59,9 @@ def test_a_damaged_ledger_is_repaired_by_a_run_alone(
 ) -> None:
     file = find(stopped.home / "ledger")
     file.unlink() if content is None else file.write_bytes(content)
-
     before = tree_state(stopped.home)
     assert stopped.run(verb="status").code == ExitCode.DONE  # by the other copy of each row
     assert tree_state(stopped.home) == before
-
     report = stopped.completes({".": raw_records()})
     assert any("the ledger was damaged, and is repaired" in warning for warning in report["warnings"])
 
@@ -75,18 +70,14 @@ def test_a_ledger_that_lost_both_copies_of_a_row_is_repaired_by_a_run_alone(stop
     newest = max(stopped.home.glob("ledger/_delta_log/*.json"))
     for file in (newest, *stopped.home.glob("ledger/*.parquet")):
         file.write_bytes(b"")
-
     said = (str(stopped.home / "ledger"), "is damaged", "stateferry run SPEC repairs")
     check_clear(stopped.run(verb="status"), ExitCode.REFUSED, *stopped.named(*said))
     assert not stopped.target.exists()
-
     stopped.completes({".": raw_records()})
 
 
 def test_verifying_a_published_directory_that_was_moved_away_is_refused(raw: Migration) -> None:
     raw.completes({".": raw_records()})
     raw.target.rename(raw.folder / "elsewhere")
-
     outcome = raw.run("--no-spark", "--quiet", verb="verify")
-
     check_clear(outcome, ExitCode.REFUSED, f"the published directory {raw.target} is not there", "move it back")

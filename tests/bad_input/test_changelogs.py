@@ -1,7 +1,5 @@
 """Changelogs that cannot be migrated as things are at the broker: what the command says, and that nothing was done."""
 
-from __future__ import annotations
-
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -134,11 +132,9 @@ def test_a_user_without_rights_is_refused(app: App, migration: Migration, broker
     (app.base / "client.properties").write_text("".join(lines))
     migration.set("changelog", bootstrap=broker.secure_bootstrap, config="client.properties")
     migration.spec["changelog"].pop("application")
-
     outcome = migration.refused(
         f"cannot ask for group {app.name}", "Group authorization failed", "let the user of [changelog] config do that"
     )
-
     assert USERS["guest"] not in outcome.err
 
 

@@ -1,7 +1,5 @@
 """Files of the old store that are damaged, cut short, gone or unreadable."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -37,10 +35,8 @@ def test_a_flipped_bit_in_a_data_block_fails_its_chunk_and_a_restored_file_compl
     app.set("run", chunk_size=60_000, snapshot=snapshot)
     content = (app.source / SST).read_bytes()
     flip_byte(app.source / SST, 20_000)
-
     app.fails(ExitCode.FAILED, "0_1/orders", "column family 'default'", 'the key "order-', "restore", "rerun")
     app.fails(ExitCode.FAILED, "0_1/orders")
-
     mend(app.source / SST, content)
     report = app.completes(expected_orders())
     assert report["chunks_done_before"] > 0
@@ -49,7 +45,6 @@ def test_a_flipped_bit_in_a_data_block_fails_its_chunk_and_a_restored_file_compl
 @pytest.mark.parametrize("name", ["000009.sst", "MANIFEST-000005", "CURRENT", "OPTIONS-000007", "000004.log", "LOCK"])
 def test_a_file_that_this_user_may_not_read_is_refused(app: Migration, name: str) -> None:
     (app.source / DATABASE / name).chmod(0)
-
     app.fails(ExitCode.REFUSED, f"{DATABASE}/{name}", "application's user", before=bound_by_mode_bits())
     assert not app.home.exists()
 
@@ -59,10 +54,8 @@ def test_a_directory_that_this_user_may_not_enter_is_refused(app: Migration, nam
     path = app.folder / name
     mode = path.stat().st_mode
     path.chmod(0)
-
     outcome = app.run(before=bound_by_mode_bits())
     planned = app.run(verb="plan", before=bound_by_mode_bits())
-
     path.chmod(mode)
     assert planned.code == ExitCode.REFUSED
     assert "no go: a run would be refused: " in " ".join(planned.out.split())
@@ -75,9 +68,7 @@ def test_a_work_dir_that_this_user_may_not_write_is_refused(app: Migration) -> N
     app.spec_file.touch()
     app.folder.chmod(0o555)
     app.set("conversion", default_timestamp_ms=-1)
-
     app.fails(ExitCode.REFUSED, f"cannot write to {app.folder}", "work_dir", before=bound_by_mode_bits())
-
     app.folder.chmod(0o755)
     app.completes(expected_orders())
 
@@ -88,6 +79,5 @@ def test_a_snapshot_that_went_missing_is_taken_again(app: Migration) -> None:
     flip_byte(app.source / SST, 20_000)
     app.fails(ExitCode.FAILED, "0_1/orders")
     shutil.rmtree(app.home / "snapshot")
-
     (app.source / SST).write_bytes(content)
     app.completes(expected_orders())

@@ -1,7 +1,5 @@
 """One bit flipped in any file below the work_dir, at any stage: refused, repaired, or the same records."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A disk that is too small, or fills up while the migration runs."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -61,14 +59,12 @@ def test_too_little_space_is_refused_before_anything_is_written(
     raw.set("run", snapshot=snapshot, chunk_size="1 GiB")
     size = sum(len(key) + len(value) for key, value in raw_records().items())
     leave_free(disk, int((needed - 0.1) * size))
-
     raw.refused("work_dir", str(raw.home), "MiB free, the new stores may need 0.", "make space")
     planned = json.loads(raw.run("--json", verb="plan").out)
     assert planned["verdict"]["exit_code"] == ExitCode.REFUSED
     assert "MiB free, the new stores may need 0." in planned["verdict"]["sentence"]
     assert planned["cost"]["free_bytes"] < planned["cost"]["required_bytes"]
     assert not (raw.home / "snapshot").exists()
-
     leave_free(disk, 1 << 24)
     raw.completes({".": raw_records()})
 
@@ -79,7 +75,6 @@ def test_a_target_on_another_disk_that_is_too_small_is_refused_before_anything_i
     """Nothing can be hard-linked there: the whole state directory is copied."""
     app.set("target", path=str(disk / "new/orders-app"))
     leave_free(disk, 1 << 17)
-
     app.refused("[target] path", str(disk / "new/orders-app"), "MiB free", "are linked there")
     assert not (app.home / "snapshot").exists()
 
@@ -106,9 +101,7 @@ def test_a_disk_that_fills_up_at_any_point_loses_nothing(commands: Commands, dis
     app = app_migration(commands, disk)
     filler = disk / "filler"
     filler.touch()
-
     fails_on_a_full_disk(app, event, filler)
-
     filler.unlink()
     app.completes(expected_orders())
 
@@ -119,9 +112,7 @@ def test_a_disk_that_has_room_for_a_part_of_a_ledger_commit(commands: Commands, 
     raw = raw_migration(commands, disk)
     filler = disk / "filler"
     filler.touch()
-
     fails_on_a_full_disk(raw, "chunk.finished", filler, pages=pages)
-
     filler.unlink()
     raw.completes({".": raw_records()})
 
@@ -132,12 +123,10 @@ def test_a_disk_that_fills_up_while_dead_letters_are_written(commands: Commands,
     raw.set("run", on_reject="dead-letter", max_rejects=40, chunk_size="1 GiB")
     filler = disk / "filler"
     filler.touch()
-
     for event in ("chunk.started", "chunk.committed"):
         fails_on_a_full_disk(raw, event, filler)
         filler.unlink()
         filler.touch()
-
     raw.completes({".": {key: value for key, value in raw_records().items() if not key.endswith(b"50")}})
     letters = DeltaTable(str(raw.home / "dead-letters"))
     assert sum(pq.ParquetFile(file).metadata.num_rows for file in letters.file_uris()) == 40
@@ -147,9 +136,7 @@ def test_a_disk_that_fills_up_after_the_new_directory_appeared(commands: Command
     """The rename has happened, its row could not be written: the next run knows the directory as its own."""
     raw = raw_migration(commands, disk)
     filler = disk / "filler"
-
     outcome = raw.run(before=at_event("publish.renamed", FILL.format(filler=str(filler), pages=0)))
-
     check_clear(outcome, ExitCode.FAILED, "cannot write the ledger", "No space left", "run the same command again")
     filler.unlink()
     raw.completes({".": raw_records()})

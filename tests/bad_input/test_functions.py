@@ -1,7 +1,5 @@
 """Conversion functions that cannot be found, or do what no conversion may."""
 
-from __future__ import annotations
-
 import json
 import shutil
 
@@ -26,7 +24,6 @@ def test_what_a_function_gives_in_vain_is_refused_until_that_loss_is_allowed(
     planned = raw.run("--full", verb="plan")
     assert planned.code == ExitCode.REFUSED
     assert all(words in planned.out for words in said)
-
     raw.set("conversion", allow=[f"loss:{loss}"])
     raw.completes({".": raw_records()})
 
@@ -37,7 +34,6 @@ def test_an_interrupt_in_a_function_stays_one(raw: Migration) -> None:
         + nonsense("fail(KeyboardInterrupt())", where='record.key == b"key-00001234"')
     )
     raw.set("run", on_reject="skip")
-
     raw.fails(ExitCode.INTERRUPTED)
 
 
@@ -66,7 +62,6 @@ def test_keys_that_clash_between_two_chunks_fail_before_anything_is_assembled(ra
             return record if record.key < {second!r} else replace(record, key={key})
         """
     )
-
     raw.fails(ExitCode.FAILED, "state chunk 1", "changes the order of keys, or maps two to one", second.decode()[:7])
     assert not any(raw.home.glob("new/*/state/CURRENT"))
 
@@ -82,5 +77,4 @@ def test_a_function_that_keeps_what_it_has_seen_is_not_pure(raw: Migration) -> N
             return record
         """
     )
-
     raw.refused("not pure", 'the key "key-00000000"', "no clock, no random numbers")

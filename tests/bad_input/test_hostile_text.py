@@ -1,7 +1,5 @@
 """Keys, names and exception texts that would act on a terminal, or pose as lines of ours."""
 
-from __future__ import annotations
-
 import unicodedata
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The migration's own folder: what is not ours is neither taken for it nor removed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -171,9 +169,7 @@ def test_what_is_not_ours_in_our_folder_stays_and_is_named(app: Migration) -> No
     )
     theirs = _theirs(app.home, names)
     (app.home / "snapshot" / "link").symlink_to(app.source)
-
     outcome = app.run("--json", verb="abandon")
-
     assert outcome.code == ExitCode.DONE, outcome.err
     assert {file.read_text() for file in theirs} == {"of somebody else"}
     assert read_families(app.home / "new" / "backup")["default"] == numbered(3)

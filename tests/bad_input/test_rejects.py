@@ -1,7 +1,5 @@
 """Records that cannot be converted, and how many of them may be left out."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -44,9 +42,7 @@ def letters(migration: Migration) -> list[dict[str, Any]]:
 
 def test_dead_letters_hold_key_value_chunk_and_reason(picky: Migration) -> None:
     picky.set("run", on_reject="dead-letter", max_rejects=REJECTED)
-
     report = picky.completes({".": kept()})
-
     folder = Path(report["dead_letters"])
     assert folder == picky.home / "dead-letters"
     rows = sorted(letters(picky), key=lambda row: row["key"])
@@ -64,11 +60,9 @@ def test_dead_letters_are_written_once_however_often_the_command_runs(picky: Mig
     picky.set("run", on_reject="dead-letter", max_reject_share=0.0)
     picky.fails(ExitCode.FAILED, "max_reject_share allows 0.00%")
     picky.fails(ExitCode.FAILED, "max_reject_share allows 0.00%")
-
     picky.set("run", max_reject_share=1.0)
     picky.completes({".": kept()})
     assert picky.run().code == ExitCode.DONE
-
     assert len(letters(picky)) == REJECTED
 
 
@@ -78,9 +72,7 @@ def test_rejects_that_nothing_accepts_are_not_published_and_cost_no_second_rewri
     told = picky.run(verb="status")
     assert "40 records could not be converted and are left out" in told.out
     assert picky.run("--accept-rejects", "39").code == ExitCode.FAILED
-
     done = picky.run("--accept-rejects", "40", "--json")
-
     assert done.code == ExitCode.DONE
     report = json.loads(done.out)
     assert report["chunks_done_before"] == report["chunks_planned"]
@@ -93,9 +85,7 @@ def test_rejects_that_nothing_accepts_are_not_published_and_cost_no_second_rewri
 def test_rejects_that_nothing_accepts_are_not_cut_over(picky: Migration) -> None:
     picky.set("run", on_reject="skip")
     del picky.spec["target"]["path"]
-
     done = picky.run("--cutover")
-
     assert picky.named("stateferry cutover SPEC --accept-rejects 40")[0] in " ".join(done.out.split())
     check_clear(done, ExitCode.FAILED, "nothing was cut over", "--accept-rejects 40")
     assert picky.run("--accept-rejects", "39", verb="cutover").code == ExitCode.FAILED
@@ -118,10 +108,8 @@ def test_a_mismatch_that_verify_found_holds_back_the_cutover(raw: Migration) -> 
         database[b"extra"] = b"record"
     check_clear(raw.run("--no-spark", verb="verify"), ExitCode.MISMATCH, "1 extra")
     raw.set("run", verify="off")
-
     check_clear(raw.run("--unverified", verb="cutover"), ExitCode.MISMATCH, "found the new stores wrong")
     check_clear(raw.run("--unverified", "--cutover"), ExitCode.MISMATCH, 'with [run] verify = "full"')
-
     assert read_family(raw.source) == raw_records()
     raw.set("run", verify="full")
     assert raw.run("--cutover").code == ExitCode.DONE

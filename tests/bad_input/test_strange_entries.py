@@ -1,7 +1,5 @@
 """Pipes, sockets, devices and links in a source directory: nothing but regular files is opened, and each is named."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess
@@ -104,7 +102,6 @@ def test_what_bears_the_name_of_a_file_and_is_none_is_named(
     app: Migration, verb: str, name: str, make: Callable[[Path], None], kind: str
 ) -> None:
     outcome = tried(app, verb, lambda: make(app.source / DATABASE / name))
-
     said = " ".join((outcome.out + outcome.err).split())
     assert outcome.code == (ExitCode.DONE if verb == "inspect" else ExitCode.REFUSED)
     assert f"{DATABASE}/{name} is {kind}, where a regular file belongs" in said
@@ -114,7 +111,6 @@ def test_what_bears_the_name_of_a_file_and_is_none_is_named(
 @pytest.mark.parametrize("verb", ["plan", "run", "snapshot", "cutover"])
 def test_a_side_file_that_is_a_pipe_is_named(app: Migration, verb: str, name: str) -> None:
     outcome = tried(app, verb, lambda: make_pipe(app.source / TASK / name))
-
     assert outcome.code == ExitCode.REFUSED
     assert f"{TASK}/{name} is a named pipe" in " ".join((outcome.out + outcome.err).split())
 
@@ -147,10 +143,8 @@ def test_directories_without_a_bottom_keep_nothing_from_being_done_in_place(
 def test_a_published_directory_goes_without_what_is_no_state_and_says_so(app: Migration) -> None:
     make_socket(app.source / TASK / "jmx.sock")
     make_pipe(app.source / DATABASE.replace(STORE, "refunds") / "agent")
-
     planned = app.run(verb="plan")
     report = app.completes(expected_orders())
-
     assert f"{app.source}/{TASK}/jmx.sock is a socket: it is no state" in " ".join(planned.out.split())
     assert [warning for warning in report["warnings"] if "/agent is a named pipe" in warning]
     assert not (app.target / TASK / "jmx.sock").exists()
@@ -160,7 +154,6 @@ def test_a_published_directory_goes_without_what_is_no_state_and_says_so(app: Mi
 
 def test_directories_without_a_bottom_cannot_be_carried_over(app: Migration, bottomless: Callable[[], None]) -> None:
     bottomless()
-
     check_clear(app.run(), ExitCode.REFUSED, "nested more than 64 deep", "move those away")
 
 
@@ -178,9 +171,7 @@ def test_a_snapshot_holds_the_tables_themselves_where_there_are_links(app: Migra
     linked_tables(app, is_absolute=is_absolute)
     del app.spec["target"]["path"]
     app.set("run", source="snapshot")
-
     outcome = app.run(verb="snapshot")
-
     assert outcome.code == (ExitCode.DONE if is_absolute else ExitCode.REFUSED)
     if is_absolute:
         assert [file for file in (app.home / "snapshot" / DATABASE).rglob("*.sst") if file.is_symlink()] == []
@@ -192,7 +183,6 @@ def test_tables_that_are_absolute_links_can_be_switched_and_switched_back(app: M
     linked_tables(app, is_absolute=True)
     del app.spec["target"]["path"]
     before = read_families(app.source / DATABASE)
-
     assert [app.run(verb=verb).code for verb in ("run", "cutover")] == [ExitCode.DONE] * 2
     assert "keyValueWithTimestamp" in read_families(app.source / DATABASE)
     assert app.run(verb="rollback").code == ExitCode.DONE

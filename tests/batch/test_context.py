@@ -1,7 +1,5 @@
 """One command and its standing: it follows each commit, and ends where another command has gone on meanwhile."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

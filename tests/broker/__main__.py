@@ -1,7 +1,5 @@
 """`python -m tests.broker`: a broker on localhost:9092 until it is interrupted, for the examples of the docs."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path

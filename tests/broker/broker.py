@@ -4,8 +4,6 @@ Clients of `bootstrap` need no credentials and may do everything; those of `secu
 (SASL/PLAIN), and may do what ACLs allow them: nothing at first.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The rights of a user at the secure listener."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Every check that the code names, read from the code: some appear in a report only where they fail."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`doctor` without Spark: a list with fixes, exit codes, and nothing left behind."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -42,9 +40,7 @@ def test_each_failed_check_is_named_with_its_fix_and_the_others_are_made_all_the
     app.target.mkdir(parents=True)
     app.set("source", store="customers", format="kafka-streams.timestamped-key-value")
     app.set("target", format="kafka-streams.key-value")
-
     checks = report_of(app, ExitCode.REFUSED)
-
     assert [name for name, check in checks.items() if check["outcome"] == "failed"] == [
         "conversion.allowed",
         "target.place",

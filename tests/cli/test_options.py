@@ -1,7 +1,5 @@
 """What every verb has in common: its options, what goes where, colours and widths."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

@@ -1,7 +1,5 @@
 """A folder for temporary files that only the dry run uses, so that leftovers are its own."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Windowed and session stores, and unfinished upgrades."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import struct

@@ -1,7 +1,5 @@
 """The expected results of a dry run, by brute force, and a check that it changes no file."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import stat

@@ -1,7 +1,5 @@
 """`plan` and `run` agree beside an application and on full disks (tests/situations has other cases)."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -42,7 +40,6 @@ def test_beside_a_running_application_it_is_an_estimate_and_waits(tmp_path: Path
         with nothing_changes(tmp_path):
             report = planned(spec)
         _, error = really(spec)
-
     assert error is not None
     assert (report.verdict.exit_code, report.verdict.go, report.is_estimate) == (0, True, True)
     waiting = checks(report, "waiting")
@@ -55,9 +52,7 @@ def test_beside_a_running_application_it_is_an_estimate_and_waits(tmp_path: Path
 
 def test_without_a_snapshot_it_reports_what_taking_one_and_running_would_do(tmp_path: Path) -> None:
     spec = in_place_spec(tmp_path, make_application(tmp_path), run={"source": "snapshot"})
-
     report = planned(spec)
-
     assert really(spec)[1] is not None
     assert report.verdict.exit_code == 0
     assert report.verdict.next_step.index("snapshot SPEC") < report.verdict.next_step.index("run SPEC")

@@ -1,7 +1,5 @@
 """Where all records take a moment, all are converted; where they do not, the verdict names the sample."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Dry runs beside an application that writes, flushes, compacts and checkpoints, and beside a running migration."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading
@@ -93,7 +91,6 @@ def test_a_running_migration_is_not_disturbed_and_is_reported(tmp_path: Path) ->
         told.append((event.name, report.verdict.exit_code, report.state))
 
     done = migrate.run(spec, on_event=look)
-
     assert done.verification.ok
     assert {code for name, code, _ in told if name not in ("publish.renamed", "publish.committed")} == {6}
     assert "damaged" not in {state for _, _, state in told}
@@ -122,7 +119,6 @@ def test_a_run_with_dry_runs_beside_it_all_the_time_ends_as_ever(tmp_path: Path)
         over.set()
         for looker in lookers:
             looker.join()
-
     assert errors == []
     assert "damaged" not in states
     assert done.totals.records_out == 20_000

@@ -1,7 +1,5 @@
 """With `full` every number is exact; without it the bounds hold."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from pathlib import Path
@@ -128,7 +126,6 @@ def test_all_counts_of_a_full_scan_equal_those_of_a_brute_force_count(
         expected = Expected()
         expected.add_family(what_is_left(runs), change)
         spec = raw_spec(folder, store, conversion={"allow": ["key-change"]})
-
         check_exact(plan_with(spec, change, full=True, sample=7), expected)
 
 
@@ -163,7 +160,6 @@ def test_deleted_ranges_in_files_and_in_the_log_keep_the_bounds(tmp_path: Path) 
         database.flush_wal(True)
         shutil.copytree(tmp_path / "open", tmp_path / "log", ignore=shutil.ignore_patterns("LOG"))
     records = {"open": 300, "log": 300}
-
     for name, left in records.items():
         check_bounds(planned(raw_spec(tmp_path, tmp_path / name), sample=10), left)
 
@@ -174,9 +170,7 @@ def test_ingested_files_that_overlap_keep_the_bounds(tmp_path: Path) -> None:
     with open_store(store) as database:
         for file in files:
             database.ingest_external_file([str(file)])
-
     report = planned(raw_spec(tmp_path, store), sample=10)
-
     check_bounds(report, 700)
     assert report.found.at_most == 1900
 
@@ -185,9 +179,7 @@ def test_many_deletions_of_what_was_never_there_do_not_hide_the_records(tmp_path
     """RocksDB's own estimate is 0 then."""
     runs: list[dict[bytes, bytes | None]] = [dict(numbered(3000)), {b"zzz%d" % n: None for n in range(4000)}]
     store = write_runs(tmp_path / "state", runs, flush=True)
-
     report = planned(raw_spec(tmp_path, store), sample=200)
-
     check_bounds(report, 3000)
     assert report.found.at_least >= report.tried.records > 100
 
@@ -202,11 +194,9 @@ def test_a_snapshot_that_was_held_while_the_owner_wrote_never_makes_a_count_exac
             held = database.snapshot()
         database.flush(True)
         del held
-
     found = planned(raw_spec(tmp_path, store), sample=10).found
     assert not found.exact
     assert found.at_most >= 1000
-
     counted = planned(raw_spec(tmp_path, store), full=True).found
     assert counted is not None
     assert (counted.records, counted.exact) == (1000, True)
@@ -218,10 +208,8 @@ def test_several_column_families_and_their_rejects_are_counted_together(tmp_path
     expected = Expected()
     for records in families.values():
         expected.add_family(records, reject_some)
-
     accepting = {"on_reject": "skip", "max_reject_share": 1.0}
     report = plan_with(raw_spec(tmp_path, store, run=accepting), reject_some, full=True, sample=50)
-
     check_exact(report, expected)
     by_name = {family.name: family.records for family in report.found.databases[0].families}
     assert by_name == {"default": 0, "a": 300, "b": 200, "c": 0}
@@ -235,9 +223,7 @@ def test_the_store_partitions_of_an_application_are_added_up(tmp_path: Path) -> 
         for store in ("orders", "refunds")
         for record in fixture_records(task, store)
     ]
-
     report = planned(spec, full=True)
-
     assert report.found.records == len(records) == report.tried.converted
     assert report.found.store_partitions == len(report.found.databases) == report.tried.store_partitions_read
     assert report.tried.both_paths == report.tried.sampled == len(records)
@@ -267,9 +253,7 @@ def test_rejects_of_a_small_partition_do_not_stand_for_those_of_a_large_one(tmp_
         conversion={"allow": ["loss:timestamp"]},
         run={"on_reject": "skip", "max_reject_share": 0.01},
     )
-
     report = planned(spec, sample=20)
-
     assert report.tried.rejected == 4
     assert report.tried.records <= 25
     assert failed(report) == {}

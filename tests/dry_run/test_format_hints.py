@@ -1,7 +1,5 @@
 """A warning where the records look like another format, and no false alarm."""
 
-from __future__ import annotations
-
 import random
 import struct
 import time

@@ -1,7 +1,5 @@
 """Fields that a new Avro schema leaves out, and symbols that become its default: counted, and refused by default."""
 
-from __future__ import annotations
-
 import io
 import json
 from dataclasses import replace

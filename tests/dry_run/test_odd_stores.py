@@ -1,7 +1,5 @@
 """Stores, keys, values and places that nobody expects."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -149,9 +147,7 @@ def test_what_could_not_be_read_is_never_called_exact(tmp_path: Path) -> None:
     spec = make_spec(
         tmp_path, application, source_format=KEY_VALUE, target_format=TIMESTAMPED, source={"store": "orders"}
     )
-
     report = planned(spec, full=True)
-
     assert report.found.store_partitions == 2
     assert not report.found.exact
     assert report.found.at_least <= 40_000 <= report.found.at_most

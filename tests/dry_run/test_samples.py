@@ -1,7 +1,5 @@
 """Samples: the same each time, from everywhere, no record twice, bounded in records and in bytes."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -86,13 +84,11 @@ def test_large_values_are_sampled_more_thinly_and_still_from_everywhere(tmp_path
     size = 1 << 20
     values = {b"%04d" % number: bytes(size) for number in range(150)} | {b"0075": bytes(5 * size)}
     store = make_store(tmp_path / "state", values)
-
     with sampled(store, SampleSize(10_000, 8 * size)) as (keys, is_whole):
         assert not is_whole
         assert sum(len(values[key]) for key in keys) <= 8 * size + 5 * size
     with sampled(store, SampleSize(10_000, 40 * size)) as (keys, _):
         assert {int(key) * 10 // 150 for key in keys} == set(range(10))
-
     found = planned(raw_spec(tmp_path, store), sample=10_000).found
     assert not found.exact
     assert found.at_least <= 150 <= found.at_most
@@ -124,9 +120,7 @@ def test_sizes_of_a_sample_come_near_those_of_all_records(tmp_path: Path) -> Non
         key: value * (40 if number % 1000 < 100 else 1) for number, (key, value) in enumerate(numbered(30_000).items())
     }
     spec = raw_spec(tmp_path, make_store(tmp_path / "state", records))
-
     found = planned(spec, sample=4000).found
-
     assert found.value_sizes is not None
     large = sum(share for bound, share in found.value_sizes.buckets if bound > 100)
     assert large == pytest.approx(0.1, abs=0.04)

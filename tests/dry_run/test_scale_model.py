@@ -1,7 +1,5 @@
 """The model of the cost at any size, and the chunk size that follows from it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The figures of docs/scale.md are those of the model."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a dry run tells of segments, of unfinished upgrades, and of what a record holds."""
 
-from __future__ import annotations
-
 import json
 import struct
 from pathlib import Path
@@ -63,10 +61,8 @@ def test_what_is_left_behind_is_counted_by_hand(tmp_path: Path, full: bool) -> N
     spec = moved(tmp_path, 40 * MINUTE)
     times = [struct.unpack(">q", key[-12:-4])[0] for each in hours().values() for key in each["default"]]
     kept_from = (max(times) - 40 * MINUTE) // (20 * MINUTE) * (20 * MINUTE)
-
     with nothing_changes(tmp_path):
         report = planned(spec, full=full)
-
     expired = 2 * sum(time < kept_from for time in times)
     assert 0 < expired < 2 * len(times)
     assert (report.found.expired, report.tried.expired, report.tried.converted) == (

@@ -1,7 +1,5 @@
 """A new name of a store is a new subject in the Schema Registry: `plan` looks whether the new schema is there."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """A dry run leaves everything as it was, whatever it finds, however it ends."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys
@@ -107,7 +105,5 @@ def test_the_folder_for_temporary_files_may_be_anywhere_but_is_the_only_one_writ
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-
     plan(spec, full=True)
-
     assert list(temporary.iterdir()) == []

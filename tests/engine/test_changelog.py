@@ -1,7 +1,5 @@
 """Columns of entries and of records are what the reference makes of them one by one."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

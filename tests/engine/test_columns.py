@@ -1,7 +1,5 @@
 """Programs over whole columns give what they give over one record, for even and uneven batches alike."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from random import Random
@@ -143,9 +141,7 @@ def test_a_batch_converts_as_its_records_do(
         with pytest.raises(BailOutError):
             compile_program(ByteProgram(key, value))(batch)
         return
-
     converted = compile_program(ByteProgram(key, value))(batch)
-
     assert (converted.keys, converted.values) == (keys, values)
     by_hand, digest = RecordDigest(), RecordDigest()
     by_hand.update(Batch(keys, values))
@@ -202,9 +198,7 @@ def test_a_record_that_does_not_fit_is_noticed(
     column = [bytes.fromhex(good)] * count
     wanted = [run_operations(operations, record) for record in column]
     assert compile_program(ByteProgram(IDENTITY, operations))(_batch(column, column)).values == wanted
-
     column[bad_ones] = [bytes.fromhex(bad)] * len(column[bad_ones])
-
     for key, value in ((IDENTITY, operations), (operations, IDENTITY)):
         with pytest.raises(BailOutError):
             compile_program(ByteProgram(key, value))(_batch(column, column))

@@ -1,7 +1,5 @@
 """New keys that belong to another partition, on the compiled and on the reference path."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The record digest against its definition."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """The contract of an engine: each one does to the records of every pair of formats what the reference path does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import pairwise, product
 from pathlib import Path
@@ -68,10 +66,8 @@ def test_every_engine_does_what_the_reference_path_does(
         work, hooks = _work(make_store(old, records), conversion), _hooks()
         if engine.declines(work, hooks) or not _ascend(expected):
             return
-
         passed = engine.rewrite(work, hooks, file, TableOptions())
         create_database(new, {}, {"default": [file] if expected else []}, {})
-
         assert [*read_family(new).items()] == expected
         assert passed.engine == engine.name
         assert (passed.scanned.records, passed.written.records) == (len(records), len(expected))
@@ -80,7 +76,6 @@ def test_every_engine_does_what_the_reference_path_does(
         assert (passed.first_key, passed.last_key) == ((expected[0][0], expected[-1][0]) if expected else (None, None))
         assert [(each.seen, each.used) for each in passed.counts] == ([(len(records),) * 2] if records else [])
         assert hooks.rejects.reasons == rejects.reasons
-
         family = NewFamily(new, "default")
         again = engine.compare(work, _hooks(), family)
         assert again is not None and again.written.records == len(expected)

@@ -1,7 +1,5 @@
 """Records that cannot be converted: fail, skip, keep; and their caps."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow.parquet as pq

@@ -1,7 +1,5 @@
 """The example of a changelog: real applications run on what was migrated, and what they hold is compared."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

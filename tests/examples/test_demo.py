@@ -1,7 +1,5 @@
 """`make demo`, README's first command, in a copy of the repository: it is killed half-way, resumes, and publishes."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
@@ -26,7 +24,6 @@ def test_the_demo_survives_its_own_kill(tmp_path: Path) -> None:
     for name in ("Makefile", "pyproject.toml"):
         shutil.copy(ROOT / name, copy)
     (copy / ".venv").symlink_to(sys.prefix)
-
     demo = "stty cols 120; exec make demo --old-file=.venv/.stamp"  # what is installed is not installed again
     on_a_terminal = f"import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(['sh', '-c', '{demo}'])))"
     done = subprocess.run(

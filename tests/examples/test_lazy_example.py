@@ -1,7 +1,5 @@
 """The example processor is upgraded on its own state, and killed: its numbers are right. A wrong one is noticed."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

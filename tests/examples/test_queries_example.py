@@ -1,7 +1,5 @@
 """The example of queries: every answer is right, at each stage of the migration."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The example of a windowed store: it runs, and what it makes is what its two schemas say."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +26,6 @@ def _values(application: Path, schema_id: int, schema: AvroSchema) -> dict[bytes
 
 def test_every_window_of_the_example_has_the_new_schema(tmp_path: Path) -> None:
     assert main(tmp_path / "windows") == 0
-
     schemas = [AvroSchema((tmp_path / "windows" / f"visits-v{number}.avsc").read_text()) for number in (1, 2)]
     before = _values(tmp_path / "windows/state/shop-app", 1, schemas[0])
     after = _values(tmp_path / "windows/state-v2/shop-app", 2, schemas[1])

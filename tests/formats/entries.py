@@ -1,7 +1,5 @@
 """Entries of any format: as its own `encode` writes them, damaged, and any bytes at all."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 from formats import Format, Headers, History, StateRecord, Version, Window

@@ -1,7 +1,5 @@
 """What a user's function leaves out stays as it was, and former values are given to it one by one."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import struct

@@ -1,7 +1,5 @@
 """Records of changelogs: programs do what the reference does, and the reference what the real system does."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Conversions: which pairs make sense, and the user's functions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product

@@ -1,7 +1,5 @@
 """The registry, what formats say of themselves, and the serdes."""
 
-from __future__ import annotations
-
 import pickle
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Every format against bytes that the system owning it wrote."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Headers and the varints that they are made of, against Kafka's own bytes; and what is refused."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

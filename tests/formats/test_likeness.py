@@ -1,7 +1,5 @@
 """Likeness: what of a record must make sense."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

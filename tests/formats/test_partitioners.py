@@ -1,7 +1,5 @@
 """Kafka's partitioner: against vectors of Kafka's own test (org.apache.kafka.common.utils.UtilsTest)."""
 
-from __future__ import annotations
-
 import pytest
 
 from formats.partitioners import default_partition, murmur2

@@ -1,7 +1,5 @@
 """Byte programs: the same as the reference path, entry for entry, in what they make and in what they refuse."""
 
-from __future__ import annotations
-
 import pickle
 from itertools import product
 
@@ -79,9 +77,7 @@ def test_reference_program_and_columns_do_the_same(
     program = conversion.program
     assert program is not None
     some = data.draw(st.lists(entries(conversion.source), min_size=1, max_size=6))
-
     expected = [_by_reference(conversion, entry) for entry in some]
-
     assert [_by_program(program, entry) for entry in some] == expected
     assert _by_columns(program, some) == (None if None in expected else expected)
     alike = [some[0]] * 20

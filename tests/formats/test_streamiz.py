@@ -1,7 +1,5 @@
 """Streamiz' formats: strict where its own reader is not, and the byte programs that lead to Kafka Streams and back."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

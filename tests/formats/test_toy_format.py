@@ -11,8 +11,6 @@ A format of the product is the same in a module of `formats/`, with a line in `f
 | value | 12     | rest | payload                                                  |
 """
 
-from __future__ import annotations
-
 import pickle
 import struct
 from dataclasses import dataclass, replace

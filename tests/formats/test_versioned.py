@@ -1,7 +1,5 @@
 """The rows of a versioned store: RocksDBVersionedStoreSegmentValueFormatter's own, and what is refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from formats import (

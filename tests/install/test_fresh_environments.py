@@ -3,8 +3,6 @@
 They install the extras as the messages say, by the name of what is already there.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The forge's workflow, the hooks and the metadata name what exists."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

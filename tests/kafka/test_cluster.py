@@ -1,7 +1,5 @@
 """What a cluster says about topics, groups and rights, and what it lets be changed."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Mapping

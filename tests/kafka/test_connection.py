@@ -1,7 +1,5 @@
 """The file of a client's properties: its mistakes are named by their line, its values are never shown."""
 
-from __future__ import annotations
-
 import pickle
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The last record of each key, whatever of it fits in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A broker's limits are kept to; a topic that ends is not made anew; a broker that answers no more is given up."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Iterator
@@ -43,7 +41,6 @@ def test_transactions_end_within_the_broker_s_limit(own_broker: Broker, properti
         last = writer.finish()
     assert last is not None
     assert keys(connection, topic, 0, last + 1) == list(range(200))
-
     claim = Claim(digest="d", owner="o", host="h", state="writing")
     assert change_claims(connection, topic, lambda _: {(topic, 0): claim}) == {(topic, 0): claim}
     assert read_claims(connection, topic) == {(topic, 0): claim}
@@ -74,14 +71,12 @@ def test_reading_writing_and_asking_end(own_broker: Broker, monkeypatch: pytest.
         assert len(next(batches)) == 10
         with Writer(connection, "t", 0, "t", patience=5) as writer:
             writer.write(records(10, 20))
-
             for name in ("REQUEST_SECONDS", "REACH_SECONDS"):
                 monkeypatch.setattr(asking, name, 1.0)
             own_broker.pause()
             with pytest.raises(BrokerError, match=r"ask for topic t.*[Tt]imed out"):
                 cluster.ends("t", [0])
             own_broker.kill()
-
             since = time.monotonic()
             with pytest.raises(BrokerError, match="ask for topic t"):
                 cluster.topic("t")

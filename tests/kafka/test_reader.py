@@ -1,7 +1,5 @@
 """A range of offsets is read to its end, or an error says why not; never is it waited for without end."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """What is written to a topic is there once, as it was given, or an error says why not."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Key ranges, and the subtraction that a resume is made of, against brute force."""
 
-from __future__ import annotations
-
 from itertools import pairwise, product
 
 import pytest

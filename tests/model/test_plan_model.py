@@ -1,7 +1,5 @@
 """Plans and receipts as they are stored."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

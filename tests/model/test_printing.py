@@ -1,7 +1,5 @@
 """What a report shows in a Python session: short lines, with nothing that is empty."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from migrate.model.reports import Concern, SwitchReport

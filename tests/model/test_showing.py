@@ -1,7 +1,5 @@
 """Keys and values as a person reads them."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Numbers, times and bytes as a person reads them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

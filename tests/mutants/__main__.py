@@ -4,8 +4,6 @@ Every mutant is tried in a copy of its own. Caught is one that makes a test fail
 does not run at all proves nothing, and counts as broken. Exits 1 unless all of them are caught.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

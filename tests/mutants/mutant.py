@@ -3,8 +3,6 @@
 It names definitions and tests, not files, and code as `ast.unparse` writes it: moved or formatted anew, it still fits.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import defaultdict

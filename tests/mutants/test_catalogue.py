@@ -1,7 +1,5 @@
 """The catalogue fits the code: what `python -m tests.mutants` would find out in minutes, in a moment."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

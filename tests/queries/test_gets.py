@@ -1,7 +1,5 @@
 """Gets of a key-value view, one by one and many at once, until the store is replaced."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The loop around queries."""
 
-from __future__ import annotations
-
 import time
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """A key in the old store, converted, and in the new store, at each stage of a migration."""
 
-from __future__ import annotations
-
 import struct
 import threading
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Old and new side by side for each kind of store, and for conversions that change more than values."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,7 +1,5 @@
 """Services in processes of their own, each over the state directory of one host."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """Services in this process, asked over real connections."""
 
-from __future__ import annotations
-
 import socket
 import struct
 import threading

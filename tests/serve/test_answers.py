@@ -1,7 +1,5 @@
 """What each endpoint answers."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Clients that mean harm: requests for other hosts, answers that nobody reads, more requests than can be answered."""
 
-from __future__ import annotations
-
 import json
 import re
 import socket

@@ -1,7 +1,5 @@
 """What the service refuses, each with its status and a sentence that says what to do."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`stateferry serve`: the options, their mistakes, and its end."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,7 +1,5 @@
 """`/compare` of a service of a migration: old and new records of a key, as JSON and as a page."""
 
-from __future__ import annotations
-
 import base64
 import html
 import re

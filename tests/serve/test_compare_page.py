@@ -1,7 +1,5 @@
 """The page `/compare` of a real migration in a real browser, on a phone and on a desk."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from urllib.parse import quote

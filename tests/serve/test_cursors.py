@@ -1,7 +1,5 @@
 """PageCursors: none leads anywhere but where it was made."""
 
-from __future__ import annotations
-
 import base64
 
 import pytest

@@ -1,7 +1,5 @@
 """A host of the list that is another program, or an attacker: its answer is never passed on as one of ours."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import socket

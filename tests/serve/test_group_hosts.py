@@ -1,7 +1,5 @@
 """Two services beside two real instances of an application, which find each other by the application's group."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

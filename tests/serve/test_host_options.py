@@ -1,7 +1,5 @@
 """Options of hosts that contradict each other, or say too little."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Keys and values as JSON, and keys from paths."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """What is answered of each kind of store, and of keys that can be spelled in several ways."""
 
-from __future__ import annotations
-
 import json
 import struct
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Clients of a service, a process of its own, while other processes migrate the store that it answers from."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Stores that are replaced while the service answers from them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import threading

@@ -1,7 +1,5 @@
 """Streamed scans: their limits, clients that stop reading, and point queries beside them."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

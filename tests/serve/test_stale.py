@@ -1,7 +1,5 @@
 """A store that an application has open: answered where a request asks for what is on disk."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Hosts as processes of their own, which forward to each other; and what happens to one whose other is gone."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

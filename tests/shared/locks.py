@@ -1,7 +1,5 @@
 """A store or a file that another process holds."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

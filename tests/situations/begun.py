@@ -1,7 +1,5 @@
 """Migrations that were started earlier, were stopped at a step, or whose folder was changed."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

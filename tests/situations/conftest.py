@@ -1,7 +1,5 @@
 """Each situation gets its own folder, and leaves no temporary files."""
 
-from __future__ import annotations
-
 import io
 import subprocess
 import sys

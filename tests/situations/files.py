@@ -1,7 +1,5 @@
 """Files of the old store that are damaged, truncated, missing or unreadable, and stores that a process holds."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

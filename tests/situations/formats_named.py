@@ -1,7 +1,5 @@
 """Specs with a format that is not the store's, stores of no known format, and what must be allowed by name."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

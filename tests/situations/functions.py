@@ -1,7 +1,5 @@
 """Conversion functions that cannot be found, or break a rule of conversions."""
 
-from __future__ import annotations
-
 import shutil
 import textwrap
 

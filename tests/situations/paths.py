@@ -1,7 +1,5 @@
 """Paths that name something else or do not exist, and directories that cannot be used."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Windows, sessions, histories, and unfinished upgrades."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """A row of the table: changes of the spec and the disk, and the expected result of each verb."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field

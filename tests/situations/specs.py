@@ -1,7 +1,5 @@
 """Specs with mistakes: each one is reported, and no file is written."""
 
-from __future__ import annotations
-
 from tests.bad_input.support import Migration
 from tests.dry_run.segmented import HOUR, WINDOW
 from tests.situations.situation import REFUSED, USAGE, Situation, app, raw, visits

@@ -1,7 +1,5 @@
 """Refusals of the verbs of a switch, before any store is moved."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext

@@ -1,7 +1,5 @@
 """The table of all situations."""
 
-from __future__ import annotations
-
 from tests.situations import begun, files, formats_named, functions, paths, segments, specs
 
 SITUATIONS = [

@@ -1,7 +1,5 @@
 """One situation for each exit code, with the command in a process of its own."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,9 +48,7 @@ def test_a_command_ends_with_the_code(verb: str, situation: Situation, folder: P
     migration = situation.arrange(folder)
     migration.write_spec()
     before = tree_state(folder)
-
     outcome = run_from_scratch([verb, *OPTIONS[verb], str(migration.spec_file)])
-
     text = " ".join((outcome.out + outcome.err).split())
     print(text)
     assert outcome.code == situation.code

@@ -1,7 +1,5 @@
 """Each situation with `plan`, `doctor` and `run`: a run does what the dry run predicts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Each refusal of a switch has a next step, moves no store, and leaves the ledger as it was."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

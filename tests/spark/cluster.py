@@ -1,7 +1,5 @@
 """A standalone master with workers, each bound to an address of the loopback interface."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import time

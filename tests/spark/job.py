@@ -1,7 +1,5 @@
 """Commands on Spark as users run them: `spark-submit`, uninstalled, from another directory, or the command line."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Process trees, as the system knows them: whose child, which command, and an end for all of them."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -5,8 +5,6 @@
 At the N-th EVENT it leaves a file `a` in FOLDER and goes on once there is a file `a.go`.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections import Counter

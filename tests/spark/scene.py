@@ -1,7 +1,5 @@
 """A small migration with a function beside its spec that knows when it runs in a chunk, and can wait there."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import time

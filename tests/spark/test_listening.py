@@ -1,7 +1,5 @@
 """A local Spark takes no connection from the network, where nothing in the environment tells it not to."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,7 +55,6 @@ def test_a_local_run_listens_on_the_loopback_alone(command: list[str], tmp_path:
         addresses = [address for pid in jvms for address in listening(pid)]
         (scene.marks / "go").touch()
         done = job.end()
-
     assert done.exit_code == 0, done.errors
     assert jvms
     assert len(addresses) >= 2, "the driver and its block manager"

@@ -1,7 +1,5 @@
 """Masters that do not answer: the command says so and ends, and does not wait for ever."""
 
-from __future__ import annotations
-
 import re
 import socket
 from collections.abc import Callable

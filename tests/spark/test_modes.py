@@ -1,7 +1,5 @@
 """What Spark's workers write can be read by nobody who may not read the old store."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tests.shared.modes import make_application, public_folder, read_by_others

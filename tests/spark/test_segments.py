@@ -1,7 +1,5 @@
 """Records move to segments of another retention on Spark's workers, as they do in one process."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Hosts that Spark dislikes: a name that nothing resolves, a SPARK_HOME that is gone."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess
@@ -40,14 +38,12 @@ def _on_a_nameless_host(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 def test_a_local_master_needs_no_name_of_the_host(spec: Path) -> None:
     done = _on_a_nameless_host("run", spec, "--master", "local[1]")
-
     assert done.returncode == 0, done.stderr
     assert (spec.parent / "new/CURRENT").exists()
 
 
 def test_a_master_that_needs_it_is_refused_with_the_name(spec: Path) -> None:
     done = _on_a_nameless_host("run", spec, "--master", "local-cluster[1,1,1024]")
-
     assert (done.returncode, "this is a bug" in done.stderr) == (6, False)
     assert f"nothing resolves the name of this host, {NAME}" in done.stderr
     assert "set SPARK_LOCAL_HOSTNAME or SPARK_LOCAL_IP" in done.stderr
@@ -65,7 +61,6 @@ def test_only_the_jvm_is_told_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
         SparkContext._gateway = MagicMock()
 
     monkeypatch.setattr(SparkContext, "_ensure_initialized", start)
-
     for is_local in (True, False):
         with session.running_jvm(is_local=is_local):
             assert "SPARK_LOCAL_HOSTNAME" not in os.environ

@@ -1,7 +1,5 @@
 """Signals that spark-submit gets: its JVM is the parent of the driver, which ends the run in order all the same."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time
@@ -39,7 +37,6 @@ def test_a_signal_lets_running_chunks_end_and_says_so_by_the_exit_code(to: str, 
     assert "run the same command again to resume" in ended.errors
     done = len(scene.chunks)
     assert done >= 1, "the chunk that was running is kept"
-
     assert _resumed(scene, spark=to == "the JVM") == done
     assert_each_interval_once(scene.chunks)
     assert scene.published == calm.published

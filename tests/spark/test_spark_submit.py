@@ -1,7 +1,5 @@
 """The batch job on Spark: every kind of master, uninstalled, from another directory, with functions and failures."""
 
-from __future__ import annotations
-
 import json
 import re
 import zipfile
@@ -45,9 +43,7 @@ def test_the_job_gives_the_same_records_as_without_spark(
     spec: Callable[..., Path], submit: Callable[..., Job], in_process: dict[tuple[str, str], str | None]
 ) -> None:
     file = spec()
-
     job = submit(file, "local-cluster[2,1,1024]")
-
     assert job.exit_code == 0, job.errors
     assert job.report["verification"]["mode"] == "full"
     assert job.report["totals"]["records_out"] == 6600
@@ -62,9 +58,7 @@ def test_the_job_runs_on_a_standalone_master(
     in_process: dict[tuple[str, str], str | None],
 ) -> None:
     file = spec()
-
     job = submit(file, standalone, "--conf", "spark.executor.memory=512m")
-
     assert job.exit_code == 0, job.errors
     assert digests(file.parent / "new/orders-app") == in_process
 
@@ -92,9 +86,7 @@ def test_a_function_beside_the_spec_reaches_the_executors_and_nothing_there_is_t
     )
     function += 'py_files = ["lib.zip", "formats.py"]'
     file = spec(f"[conversion]\n{function}")
-
     job = submit(file, "local-cluster[2,1,1024]")
-
     assert job.exit_code == 0, job.errors
     totals = job.report["totals"]
     assert 0 < totals["dropped"] == 6600 - totals["records_out"]
@@ -122,9 +114,7 @@ def test_the_output_of_the_driver_tells_the_story(
         "    return record\n"
     )
     file = spec('[conversion]\nfunction = "mortal:convert"\nallow = ["changelog", "unclean-source"]')
-
     done = completed([SPARK_SUBMIT, "--master", "local[2]", SCRIPT, "--spec", file], tmp_path)
-
     assert done.exit_code == 0, done.errors
     assert digests(file.parent / "new/orders-app") == in_process
     lines = [line.partition(" ")[2] for line in done.output.splitlines()]
@@ -143,9 +133,7 @@ def test_the_output_of_the_driver_tells_the_story(
 def test_refusals_come_before_the_session_starts(spec: Callable[..., Path], submit: Callable[..., Job]) -> None:
     file = spec()
     file.write_text(file.read_text().replace('"orders", "refunds"', '"oders"'))
-
     job = submit(file, "local[2]")
-
     assert job.exit_code == 6
     assert "did you mean 'orders'?" in job.message
     assert "Running Spark" not in job.errors
@@ -158,9 +146,7 @@ def test_executors_without_our_dependencies_end_in_a_sentence(spec: Callable[...
         *("--conf", f"spark.pyspark.python={python}", "--conf", f"spark.pyspark.driver.python={BASE_PYTHON}"),
         *(SCRIPT, "--spec", str(spec())),
     ]
-
     done = completed(command, tmp_path, PYSPARK_PYTHON=python)
-
     assert done.exit_code == 6, done.errors
     assert "rocksdict cannot be imported on" in done.output
 
@@ -180,7 +166,6 @@ def test_the_ledger_and_dead_letters_are_delta_tables_that_spark_reads(
     )
     job = submit(file, "local[2]", options=("--accept-rejects", "1000000"))
     assert job.exit_code == 0, job.errors
-
     script = tmp_path / "read.py"
     script.write_text(
         "import json, sys\n"
@@ -217,9 +202,7 @@ def test_python_runs_on_spark_when_a_master_is_named(spec: Callable[..., Path]) 
     code = (
         "import sys\nfrom migrate import load_spec, run\nprint(run(load_spec(sys.argv[1]), master='local[2]').state)\n"
     )
-
     done = completed([BASE_PYTHON, "-c", code, str(file)], file.parent, PYTHONPATH=BOTH)
-
     assert done.exit_code == 0, done.errors
     assert done.output.strip() == "published"
 
@@ -234,8 +217,6 @@ def test_a_session_of_the_user_s_takes_several_runs_and_leaves_nothing(spec: Cal
         "print(run(spec, master=master).state, verify(spec, master=master).verification.mode)\n"
         "session.stop()\nprint(os.path.exists(folder))\n"
     )
-
     done = completed([BASE_PYTHON, "-c", code, str(file)], file.parent, PYTHONPATH=BOTH)
-
     assert done.exit_code == 0, done.errors
     assert done.output.splitlines()[-2:] == ["published full", "False"]

@@ -1,7 +1,5 @@
 """Speculation: a straggling attempt and its twin both finish the chunk, one of them is committed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.spark.cluster import standalone_cluster
@@ -47,12 +45,10 @@ def test_a_straggler_that_finishes_after_its_twin_is_committed_by_nobody(tmp_pat
     ):
         done = job.end()
     assert_right(scene, done, calm)
-
     straggler, twin = scene.notes("attempts")
     assert {straggler["attempt"], twin["attempt"]} == {0, 1}
     assert straggler["daemon"] != twin["daemon"], "on another executor"
     assert [note["pid"] for note in scene.notes("overtaken")] == [straggler["pid"]]
-
     attempts = {file.name.removesuffix(".receipt.json") for file in scene.home.rglob("*-000001-*.receipt.json")}
     assert len(attempts) == 2, "both finished"
     (loser,) = attempts - _named_by_rows(scene)

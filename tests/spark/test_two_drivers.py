@@ -1,7 +1,5 @@
 """Two drivers of one migration at a time: on one host the second is refused, of two hosts the first is fenced off."""
 
-from __future__ import annotations
-
 import time
 from contextlib import AbstractContextManager
 from itertools import count

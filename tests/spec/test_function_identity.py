@@ -1,7 +1,5 @@
 """The same function is known again in another process, whatever the order of its sets there; another one is not."""
 
-from __future__ import annotations
-
 import functools
 import os
 import pickle

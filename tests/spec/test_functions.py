@@ -1,7 +1,5 @@
 """Which function a spec's `module:name` means."""
 
-from __future__ import annotations
-
 import py_compile
 from pathlib import Path
 
@@ -30,7 +28,6 @@ def load(name: str, folder: Path) -> Function:
 def test_two_specs_of_one_process_may_each_have_a_module_of_the_same_name(tmp_path: Path) -> None:
     first = load("orders_conversion:convert", write_module(tmp_path / "a", "first"))
     second = load("orders_conversion:convert", write_module(tmp_path / "b", "second"))
-
     record = StateRecord(b"k", b"v")
     assert first(record) == StateRecord(b"k", b"first")
     assert second(record) == StateRecord(b"k", b"second")
@@ -38,7 +35,6 @@ def test_two_specs_of_one_process_may_each_have_a_module_of_the_same_name(tmp_pa
 
 def test_the_module_beside_the_spec_goes_before_one_that_python_has(tmp_path: Path) -> None:
     (tmp_path / "tabnanny.py").write_text("def convert(record):\n    return None\n")
-
     assert load("tabnanny:convert", tmp_path)(StateRecord(b"k", b"v")) is None
 
 

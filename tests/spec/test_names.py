@@ -1,7 +1,5 @@
 """Files of the user's with names of our packages, of packages that tasks need, and of Python's own modules."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -58,9 +56,7 @@ def test_our_packages_are_imported_whatever_lies_beside_the_spec_and_in_py_files
     statement = "import formats, migrate\nassert formats.StateRecord and migrate.run"
     spec = load_spec(write(tmp_path, statement, py_files=("lib.zip",)))
     shadow_our_packages(tmp_path)
-
     report = run(spec)
-
     assert report.state == "published"
     assert read_family(tmp_path / "new") == {key: value.upper() for key, value in numbered(20).items()}
     assert [warning.partition(" is not what")[0] for warning in report.warnings] == [
@@ -104,7 +100,6 @@ def test_a_module_with_the_name_of_an_installed_one_is_warned_of_once_it_is_impo
     spec = load_spec(write(tmp_path))
     (tmp_path / f"{name}.py").write_text("")
     assert name_warnings(conversion_ref(spec)) == []
-
     other = load_spec(write(tmp_path / "other", f"def unused():\n    import {name}"))
     (tmp_path / f"other/{name}.py").write_text("")
     (warning,) = name_warnings(conversion_ref(other))
@@ -163,9 +158,7 @@ def test_a_program_and_its_function_keep_their_own_jobs_until_spark_is_needed(tm
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs/__init__.py").write_text("NAME = 'jobs of the user'\n")
     (tmp_path / "jobs/loudness.py").write_text(UPPER.format(statement=""))
-
     done = python(tmp_path, sys.executable, "-c", JOBS_OF_THE_USER, str(file))
-
     name, state, warning, refusal = done.stdout.splitlines()
     assert warning.startswith(f"{tmp_path}/jobs is not what the function imports on Spark: `import jobs` gets the ")
     assert (name, state) == ("jobs of the user", "published")

@@ -1,7 +1,5 @@
 """From the spec's sections to serdes: files, a registry, mistakes in either; and what of it is identity."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import tomllib

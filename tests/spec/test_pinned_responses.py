@@ -1,7 +1,5 @@
 """A migration that was begun converts by the schemas that it was begun with, and needs no registry any more."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The Schema Registry's client, against a server of the same API."""
 
-from __future__ import annotations
-
 import json
 import logging
 import socket

@@ -1,7 +1,5 @@
 """`[conversion.key]` and `[conversion.value]`: what is understood, and how mistakes are named."""
 
-from __future__ import annotations
-
 import tomllib
 import traceback
 from pathlib import Path

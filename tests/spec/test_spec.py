@@ -1,7 +1,5 @@
 """The spec: what is understood. `tests/situations/specs.py` has the mistakes."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 from typing import Any

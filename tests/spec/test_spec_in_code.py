@@ -1,7 +1,5 @@
 """A spec that is built in code: the same as one from a file, with the same messages."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Durable files, links and copies; what lies in a RocksDB directory by name; and what its OPTIONS file says."""
 
-from __future__ import annotations
-
 import errno
 import os
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Locks, asked for without being taken or dropped."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

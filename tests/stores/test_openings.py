@@ -1,7 +1,5 @@
 """How often RocksDB directories are opened: to open one costs time for each column family and file in it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -55,7 +53,6 @@ def test_more_column_families_take_no_more_openings(tmp_path: Path, views: list[
         run(raw_spec(folder, source, run={"verify": verify}))
         openings.append(len(views))
         assert read_families(folder / "new") == families
-
     assert openings[0] == openings[1]
     assert not [view for view in views if Path(view).exists()]
 
@@ -69,7 +66,6 @@ def test_more_chunks_take_no_more_openings(tmp_path: Path, views: list[str], ver
         views.clear()
         report = run(raw_spec(folder, source, run={"verify": verify, "chunk_size": size}))
         openings.append((report.chunks_planned, len(views)))
-
     (few, once), (many, again) = openings
     assert many > 10 * few
     assert again <= once + 1  # a store that was compared in parts is opened again for the gaps
@@ -91,7 +87,6 @@ def _eventually_closed(database: Database) -> bool:
 
 def test_what_a_task_has_opened_serves_the_next_one_alone(tmp_path: Path, views: list[str]) -> None:
     directory = make_store(tmp_path / "old", numbered(10))
-
     with open_pooled(directory) as first:
         pass
     with open_pooled(directory) as second, open_pooled(directory) as third:
@@ -103,7 +98,6 @@ def test_what_a_task_has_opened_serves_the_next_one_alone(tmp_path: Path, views:
 
 def test_a_task_that_fails_closes_its_database(tmp_path: Path) -> None:
     directory = make_store(tmp_path / "old", numbered(10))
-
     with pytest.raises(RefusedError), open_pooled(directory) as database:
         raise RefusedError("the task failed")
     assert not _is_open(database)
@@ -119,7 +113,6 @@ def test_the_last_user_closes_what_is_kept(tmp_path: Path) -> None:
 
 def test_what_is_idle_is_closed_and_what_is_in_use_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(openings, "_IDLE_SECONDS", 0.05)
-
     with open_pooled(make_store(tmp_path / "a", numbered(10))) as used:
         for _ in range(2):  # the thread that closes ends when it has nothing to do, and begins again
             with open_pooled(make_store(tmp_path / "b", numbered(10))) as idle:
@@ -163,7 +156,6 @@ def test_a_directory_that_changed_is_opened_again(tmp_path: Path, change: Callab
     with open_pooled(directory):
         pass
     change(directory)
-
     with open_pooled(directory) as database:
         found = [pair for batch in database.batches("default") for pair in zip(batch.keys, batch.values, strict=True)]
     assert dict(found) == numbered(10, seed=1)
@@ -180,7 +172,6 @@ def test_what_is_gone_is_missed(tmp_path: Path, remove: Callable[[Path], None]) 
     with open_pooled(directory) as database:
         assert _is_open(database)
     remove(directory)
-
     with pytest.raises((RefusedError, FileNotFoundError)), open_pooled(directory) as again:
         [*again.batches("default")]
     assert not _is_open(database)
@@ -192,7 +183,6 @@ def test_damage_after_a_scan_is_found_by_the_next_one(tmp_path: Path) -> None:
     with open_pooled(directory) as first:
         assert _is_open(first)
     flip_byte(table, table.stat().st_size // 2)
-
     with pytest.raises(CorruptionError), open_pooled(directory) as second:
         assert second is first
         [*second.batches("default")]
@@ -203,7 +193,6 @@ def test_a_path_that_is_not_utf_8_leaves_no_view_behind(tmp_path: Path, views: l
     parent = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
     parent.mkdir()
     make_store(tmp_path / "db", numbered(10), flush=flush).rename(parent / "db")
-
     for _ in range(2):
         with open_pooled(parent / "db") as database:
             assert _is_open(database)

@@ -1,7 +1,5 @@
 """Directories that cannot be read, or only look like RocksDB's: each way in says so, and none is called damaged."""
 
-from __future__ import annotations
-
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -150,7 +148,6 @@ def test_every_way_in_names_it_and_leaves_it_as_it_is(kind: str, tmp_path: Path)
         del ways["inspect"], ways["open_live"]  # which says it as a report, which makes a new database
     if kind.startswith("families"):
         del ways["open_store for writing"]  # which asks first for one of them
-
     for name, way in ways.items():
         with pytest.raises(RefusedError) as refused:
             way()
@@ -188,9 +185,7 @@ def test_queries_of_a_directory_name_it_too(kind: str, tmp_path: Path) -> None:
 def test_a_folder_of_backups_is_named_with_the_databases_beside_it(tmp_path: Path) -> None:
     folder = _backup(tmp_path)
     make_store(folder / "beside", {b"k": b"v"})
-
     report = inspect(folder)
-
     assert [place.system for place in report.places] == ["rocksdb"]
     assert "a folder of RocksDB's backup engine, and no database; next: restore" in report.places[0].sentence
     assert {each.path: each.error is None for each in report.databases} == {"beside": True, "private/1": False}
@@ -203,9 +198,7 @@ def test_the_oldest_tables_of_rocksdb_are_not_taken_for_those_of_leveldb(tmp_pat
     source = make_store(tmp_path / "old", RECORDS, tables=Tables(format_version=0))
     for name in ("IDENTITY", *(path.name for path in source.glob("OPTIONS-*"))):
         (source / name).unlink()
-
     run(raw_spec(tmp_path, source))
-
     assert len(read_families(tmp_path / "new")["default"]) == 100
 
 
@@ -213,7 +206,6 @@ def test_tables_of_leveldb_that_rocksdb_took_over_do_not_end_the_process(tmp_pat
     source = _before_1_14(tmp_path)
     taken_over = Rdict(str(source), Options(raw_mode=True))
     database = Database(taken_over, (DEFAULT_FAMILY,), source, source, {})
-
     with pytest.raises(RefusedError, match="has tables of one"):
         database.table_puts(DEFAULT_FAMILY)
     taken_over.close()
@@ -231,7 +223,6 @@ def test_rocksdb_copies_what_it_took_over_from_leveldb(tmp_path: Path) -> None:
 def test_a_copy_that_was_made_while_its_owner_wrote_is_the_first_cause(lost: str, tmp_path: Path) -> None:
     source = make_store(tmp_path / "old", RECORDS)
     next(source.glob("*.sst" if lost == "a table" else "MANIFEST-*")).unlink()
-
     for way in _asked(source, tmp_path).values():
         with pytest.raises(MigrationError) as refused:
             way()
@@ -243,6 +234,5 @@ def test_a_few_damaged_bytes_are_not_taken_for_encryption(first: bytes, length: 
     source = make_store(tmp_path / "old", {b"k": b"v"})
     content = first + (source / "CURRENT").read_bytes()[len(first) :]
     (source / "CURRENT").write_bytes(content[:length])
-
     with pytest.raises(RefusedError, match="does not name a manifest"):
         run(raw_spec(tmp_path, source))

@@ -1,7 +1,5 @@
 """How many records there are, without reading their values, and mostly without a scan."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Scans over real RocksDB directories: whole, in order, in bounds, and loud where they cannot be."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from itertools import pairwise, product
@@ -217,7 +215,6 @@ def test_values_in_blob_files_are_read(tmp_path: Path) -> None:
         owner[key] = value
     owner.flush(True)
     owner.close()
-
     assert [*(tmp_path / "db").glob("*.blob")]
     assert _scan(tmp_path / "db") == [*numbered(100).items()]
 

@@ -1,7 +1,5 @@
 """SST files and RocksDB directories as the tool writes them."""
 
-from __future__ import annotations
-
 import gc
 import tempfile
 from pathlib import Path
@@ -94,7 +92,6 @@ def test_every_new_table_has_checksums_that_the_oldest_owner_checks(tmp_path: Pa
     )
     assert len([*(tmp_path / "db").glob("*.sst")]) == 3
     assert checksum_types(tmp_path / "db") == {CRC32C}
-
     with open_live(tmp_path / "db") as database:
         database.make_family("new")
         for name in ("new", "default"):

@@ -1,7 +1,5 @@
 """SST files as RocksDB writes them, in every form that planning may meet."""
 
-from __future__ import annotations
-
 import random
 from itertools import pairwise, product
 from pathlib import Path

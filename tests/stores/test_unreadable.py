@@ -1,7 +1,5 @@
 """Stores that RocksDB's own library wrote and that are read, some after what a refusal asks for was done."""
 
-from __future__ import annotations
-
 import subprocess
 import tarfile
 from pathlib import Path
@@ -41,9 +39,7 @@ def unpacked(folder: Path, name: str) -> Path:
 @pytest.mark.parametrize("compression", ["no", "snappy", "bzlib2", "lz4", "lz4hc", "zstd"])
 def test_every_compression_that_can_be_read_is(tmp_path: Path, compression: str) -> None:
     source = unpacked(tmp_path, compression)
-
     run(raw_spec(tmp_path, source))
-
     assert read_families(tmp_path / "new") == {"default": RECORDS}
 
 
@@ -53,10 +49,8 @@ def test_what_is_to_be_done_about_zlib_does_it(tmp_path: Path) -> None:
     (jar,) = Path(pyspark.__file__).parent.glob("jars/rocksdbjni-*.jar")
     java, program = find_java_home() / "bin/java", ROOT / "examples/recompress/Recompress.java"
     source = unpacked(tmp_path, "zlib")
-
     subprocess.run([java, "-cp", jar, program, source], check=True, timeout=120)
     run(raw_spec(tmp_path, source))
-
     assert read_families(tmp_path / "new") == {"default": RECORDS}
 
 
@@ -92,9 +86,7 @@ def test_transactions_that_ended_and_were_flushed_are_read(
     tmp_path: Path, policy: str, end: str, records: dict[bytes, bytes]
 ) -> None:
     source = unpacked(tmp_path, f"transactions-write_{policy}-{end}")
-
     run(raw_spec(tmp_path, source))
-
     assert read_families(tmp_path / "new") == {"default": records}
     with open_store(tmp_path / "new", format=RAW) as store:
         assert store.get(b"key-000001") == records[b"key-000001"]

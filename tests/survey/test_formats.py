@@ -1,7 +1,5 @@
 """`formats` lists what a spec can name."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`init` writes a spec that loads, plans and runs, from any directory of an application."""
 
-from __future__ import annotations
-
 import json
 import os
 import struct

@@ -1,7 +1,5 @@
 """`init` for windows, sessions, histories and headers: the spec, errors with options, refusals."""
 
-from __future__ import annotations
-
 import struct
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`inspect` reports the content of directories, read-only."""
 
-from __future__ import annotations
-
 import json
 import struct
 import subprocess

@@ -1,7 +1,5 @@
 """Windows, sessions, histories, unfinished upgrades: recognised by names, or described by a hint."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 

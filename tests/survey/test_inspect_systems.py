@@ -1,7 +1,5 @@
 """Systems that cannot be migrated yet are recognised by names, and ambiguous names are reported as such."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Text that is written as TOML is read as the same text."""
 
-from __future__ import annotations
-
 import tomllib
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Applications of the toy systems, which are registered for the time of a test."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A running application holds a lock above the directory that a spec, or an adapter, names."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Stores for another version of Kafka Streams: what it keeps beside the records, where that version looks for it."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping
 from pathlib import Path

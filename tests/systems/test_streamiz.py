@@ -1,7 +1,5 @@
 """Streamiz' state directories, laid out as by it; `test_streamiz_states.py` has some that it wrote itself."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

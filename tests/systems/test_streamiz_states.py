@@ -1,7 +1,5 @@
 """State directories that the real Streamiz 1.8.2 left behind: what they hold, and what a migration makes of them."""
 
-from __future__ import annotations
-
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -46,7 +44,6 @@ def spec_of(states: Path, kind: str, **sections: Any) -> Spec:  # noqa: ANN401
 def test_every_record_comes_to_kafka_streams(kind: str, states: Path) -> None:
     spec = spec_of(states, kind)
     run(spec)
-
     target, found = get_format(spec.target.format), []
     assert target.column_families is not None
     for options in (states / "java").rglob("CURRENT"):

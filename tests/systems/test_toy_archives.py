@@ -1,7 +1,5 @@
 """A toy system whose state lies in archives, one for each version, as Spark's does."""
 
-from __future__ import annotations
-
 import tempfile
 import zipfile
 from pathlib import Path

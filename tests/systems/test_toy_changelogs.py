@@ -1,7 +1,5 @@
 """Changelogs of toy systems at a real broker: with offsets inside the stores, and several families in one topic."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from collections.abc import Mapping

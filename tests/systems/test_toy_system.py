@@ -1,7 +1,5 @@
 """Adding a system: every verb works on the stores of the toy systems, which `toys.py` adds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

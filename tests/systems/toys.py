@@ -14,8 +14,6 @@ of the two registries. They look like Faust, Quix Streams and checkpoints of Spa
                   <checkpoint>/state/<store>/<partition>/<version>.zip    of a RocksDB directory; the newest counts
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import zipfile

@@ -5,8 +5,6 @@ python -m tests.tutorials --fresh     in a fresh clone of the last commit; insta
 python -m tests.tutorials --write     show on the pages what their commands print now
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path

@@ -4,8 +4,6 @@ A shown line `...` stands for any lines. What differs from run to run, such as t
 lines are broken.
 """
 
-from __future__ import annotations
-
 import difflib
 import platform
 import re

@@ -4,8 +4,6 @@ A `console` block holds commands after `$ `, their further lines after `> `, and
 line is a comment that is a file's name (`# convert.py`) is that file. Everything else is prose.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from pathlib import Path

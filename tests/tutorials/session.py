@@ -1,7 +1,5 @@
 """Runs a page's commands as its reader would in one shell: each finds the directory and the variables of the last."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """Where a page is followed: a folder with what is installed here, or a fresh clone that has nothing yet."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

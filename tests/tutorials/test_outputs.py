@@ -1,7 +1,5 @@
 """What a page shows of an output is compared with the output, and can be written anew."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The README and the tutorials do what they show, with what is installed here."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A newcomer's walk: a fresh clone and a fresh virtual environment, and nothing that the pages do not say."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

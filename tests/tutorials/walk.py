@@ -1,7 +1,5 @@
 """Follows a page from its first command to its last."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

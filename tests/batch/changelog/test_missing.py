@@ -144,7 +144,6 @@ def test_they_are_rebuilt_from_their_changelog_alone(kind: str, make: Make) -> N
 def test_a_rebuild_that_was_stopped_anywhere_is_finished_by_the_next_run(event: str, make: Make) -> None:
     app = make()
     spec = _spec(app, "rebuild")
-
     raises(StoppedError, "", run, spec, on_event=StopAt(event))
     raises(RefusedError, "partition 1, holds keys that no host", cutover, spec)
     run(spec)
@@ -157,7 +156,6 @@ def test_a_rebuild_that_was_stopped_anywhere_is_finished_by_the_next_run(event: 
 
 def test_what_another_host_has_claimed_is_not_rebuilt(make: Make, tmp_path: Path) -> None:
     one, other = _two_hosts(make(), tmp_path)
-
     raises(StoppedError, "", run, other.spec, on_event=StopAt("changelog.claimed"))
     report = run(_spec(one, "rebuild"))
     assert (report.held[0].missing, report.changelogs[0].rebuilt) == ((1,), ())

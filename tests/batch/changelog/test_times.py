@@ -111,7 +111,6 @@ class _Killed(Exception):
 @pytest.mark.parametrize("point", ["times.made", "times.committed", "chunk.committed"])
 def test_a_killed_run_is_finished_by_the_next_one(point: str, broker: Broker, tmp_path: Path) -> None:
     app = _timestamped(f"times-killed-{point.replace(chr(46), chr(45))}", tmp_path, broker).make()
-
     raises(StoppedError, "", run, app.spec, on_event=StopAt(point))
     before = app.times
     left = app.spec.home / "changelog" / TASKS[0] / "orders" / "times-0123456789ab" / "latest" / "0.sst"

@@ -1,7 +1,5 @@
 """Bundles: small tasks share a call, large ones do not, and no slot is left without work for the sake of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What is left to do: the plan without the intervals that are done."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 

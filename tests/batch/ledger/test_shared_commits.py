@@ -1,7 +1,5 @@
 """Shared commits: as often as their pace says, in a tenth of the time at most, and nothing is left out."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Which checks each command makes: one list, of which each check says where it counts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -124,7 +124,6 @@ def test_a_run_that_failed_goes_on_where_it_stopped(folder: Path) -> None:
 def test_an_interrupted_replay_is_resumed(folder: Path, event: str, resumed_by: Any) -> None:  # noqa: ANN401 - either
     spec = with_rejects(folder)
     write(folder, MENDED)
-
     raises(StoppedError, "", replay, spec, on_event=StopAt(event))
     write(folder, PICKY)
     raises(SourceChangedError, "", run, spec)
@@ -150,7 +149,6 @@ def test_a_function_that_changes_other_records_too_is_a_mismatch_until_it_is_men
 def test_nothing_but_a_full_verification_opens_the_gate_after_a_replay(folder: Path) -> None:
     spec = with_rejects(folder, published=False, verify="off")
     write(folder, MENDED)
-
     raises(StoppedError, "", replay, spec, on_event=StopAt("verify.started"))
     allowing = spec.conversion.model_copy(update={"allow": (*spec.conversion.allow, "unverified")})
     spec = spec.model_copy(update={"conversion": allowing})
@@ -190,7 +188,6 @@ def test_it_is_refused_where_the_new_stores_are_in_use(folder: Path) -> None:
 def test_a_replay_that_was_killed_once_it_had_published_is_over(folder: Path) -> None:
     spec = with_rejects(folder)
     write(folder, MENDED)
-
     raises(StoppedError, "", replay, spec, on_event=StopAt("publish.committed"))
     again = replay(spec)
     assert (again.state, again.published, again.next_step[:16]) == ("published", folder / "new", "already migrated")
@@ -200,7 +197,6 @@ def test_a_replay_that_was_killed_once_it_had_published_is_over(folder: Path) ->
 
 def test_it_is_refused_once_published(folder: Path) -> None:
     spec = spec_in(folder, max_rejects=9)
-
     raises(StoppedError, "", run, spec, on_event=StopAt("publish.renamed"))
     write(folder, MENDED)
     _refused(spec, "was published by a run that was killed", "stateferry run SPEC")

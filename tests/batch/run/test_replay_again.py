@@ -70,7 +70,6 @@ def test_a_function_that_is_not_pure_is_a_mismatch(folder: Path) -> None:
 def test_a_publication_with_accepted_rejects_is_finished_by_the_same_command(folder: Path) -> None:
     spec = with_rejects(folder)
     write(folder, HALF_MENDED)
-
     raises(StoppedError, "", replay, spec, accept_rejects=1, on_event=StopAt("publish.renamed"))
     assert replay(spec, accept_rejects=1).state == "published"
     assert read_family(folder / "new") == {key: value for key, value in EXPECTED.items() if not key.endswith(b"450")}

@@ -1,7 +1,5 @@
 """What a later call trusts of an earlier one, and what happens between its steps."""
 
-from __future__ import annotations
-
 import multiprocessing
 import shutil
 import subprocess
@@ -68,7 +66,6 @@ def test_a_finished_migration_does_not_answer_for_another(difference: dict[str, 
     make_store(tmp_path / "another", numbered(50))
     run(spec)
     other = changed(spec, **difference)
-
     with pytest.raises(RefusedError):
         run(other)
     with pytest.raises(SourceChangedError):
@@ -79,7 +76,6 @@ def test_a_published_directory_that_was_moved_away_is_reported(tmp_path: Path) -
     spec = raw_spec(tmp_path, make_store(tmp_path / "old", numbered(50)))
     run(spec)
     (tmp_path / "new").rename(tmp_path / "production")
-
     with pytest.raises(RefusedError, match="does not exist any more"):
         run(spec)
 
@@ -90,7 +86,6 @@ def test_another_directory_at_the_targets_path_is_never_taken_for_ours(tmp_path:
     with pytest.raises(StoppedError):
         run(spec, on_event=stop_at("publish.intended"))
     (tmp_path / "new").mkdir()
-
     with pytest.raises(RefusedError, match="exists already"):
         run(spec)
 
@@ -99,7 +94,6 @@ def test_a_crash_between_rename_and_row_is_recognised_whatever_the_chunk_size_th
     spec = raw_spec(tmp_path, make_store(tmp_path / "old", numbered(500)))
     with pytest.raises(StoppedError):
         run(spec, on_event=stop_at("publish.renamed"))
-
     assert run(changed(spec, run={"chunk_size": 4096})).state == "published"
     assert read_family(tmp_path / "new") == numbered(500)
 
@@ -123,7 +117,6 @@ def test_any_path_will_do_for_the_ledger(name: str, tmp_path: Path) -> None:
     spec = raw_spec(folder, make_store(folder / "old", numbered(50)))
     with pytest.raises(StoppedError):
         run(spec, on_event=stop_at("assemble.started"))
-
     assert status(spec).totals.records_out == 50
     assert run(spec).state == "published"
     assert [row.step for row in read_ledger(spec.home)][-1] is Step.PUBLISHED
@@ -137,7 +130,6 @@ def test_a_path_that_delta_rs_cannot_have_is_refused(tmp_path: Path) -> None:
 def test_a_version_is_part_of_what_the_migration_is_and_leaving_it_out_changes_nothing(tmp_path: Path) -> None:
     targets: list[dict[str, str]] = [{}, {"version": "4.3"}]
     without, named = (kafka_spec(tmp_path, tmp_path / "orders-app", target=target) for target in targets)
-
     target = '{"format":"kafka-streams.timestamped-key-value","path":"new/orders-app","stores":[]}'
     assert stable_json(without.target) == target
     before, after = (spec_identity(spec, conversion_ref(spec)) for spec in (without, named))
@@ -156,7 +148,6 @@ def test_another_policy_for_rejects_holds_for_finished_chunks_too(policy: str, t
     spec = raw_spec(tmp_path, source, conversion={"function": "picky:convert"}, run=accepting)
     with pytest.raises(StoppedError):
         run(spec, on_event=stop_at("assemble.started"))
-
     again = changed(spec, run={"on_reject": policy, "max_rejects": 1})
     if policy == "fail":
         with pytest.raises(Exception, match="key-00000007"):
@@ -177,7 +168,6 @@ def test_a_function_with_other_values_in_its_closure_is_another_function(tmp_pat
     old, new = make_store(tmp_path / "old", numbered(50)), tmp_path / "new"
     with pytest.raises(StoppedError):
         migrate_store(old, new, source=RAW, target=RAW, convert=adding(b"1"), on_event=stop_at("publish.started"))
-
     with pytest.raises(SourceChangedError, match="function"):
         migrate_store(old, new, source=RAW, target=RAW, convert=adding(b"2"))
     migrate_store(old, new, source=RAW, target=RAW, convert=adding(b"1"))
@@ -193,7 +183,6 @@ def test_a_helper_beside_the_spec_is_part_of_the_function(tmp_path: Path) -> Non
     with pytest.raises(StoppedError):
         run(spec, on_event=stop_at("plan.stored"))
     (tmp_path / "helper_part.py").write_text("def same(record):\n    return record if record.key else None\n")
-
     with pytest.raises(SourceChangedError, match="function"):
         run(spec)
 
@@ -267,7 +256,6 @@ def test_a_symbolic_link_in_the_state_directory_is_refused_before_anything_is_wr
     source = make_store(tmp_path / "old", numbered(50))
     (tmp_path / "second-disk").mkdir()
     (source / "more").symlink_to(tmp_path / "second-disk")
-
     with pytest.raises(RefusedError, match="symbolic link"):
         run(raw_spec(tmp_path, source))
     assert not (tmp_path / "work").exists()
@@ -288,7 +276,6 @@ def test_a_write_ahead_log_elsewhere_is_refused(tmp_path: Path, *, is_left_behin
     log.rename(elsewhere / "000100.log")
     if is_left_behind:
         log.touch()
-
     with pytest.raises(RefusedError, match=r"write-ahead log in another directory, .*/elsewhere"):
         run(raw_spec(tmp_path, source))
 
@@ -307,12 +294,10 @@ def test_a_log_of_an_earlier_opening_is_not_taken_for_one_elsewhere(tmp_path: Pa
     (log,) = elsewhere.glob("*.log")
     if not is_there:
         elsewhere = elsewhere.rename(tmp_path / "unmounted")
-
     with pytest.raises(RefusedError, match="write-ahead log in another directory") as refused:
         run(raw_spec(tmp_path, source))
     assert (", which is not there" in refused.value.message) is not is_there
     assert "move the *.log files" in (refused.value.hint or "")
-
     shutil.move(elsewhere / log.name, source)
     options = Options(raw_mode=True)
     options.set_wal_dir(str(source))
@@ -327,13 +312,11 @@ def test_a_write_ahead_log_in_the_directory_itself_is_found_wherever_that_was(pl
     _log_named_in(source, tmp_path / place)
     if place == "moved":
         shutil.copytree(source, tmp_path / place)
-
     assert run(raw_spec(tmp_path, source)).state == "published"
 
 
 def test_a_damaged_options_file_is_refused(tmp_path: Path) -> None:
     source = make_store(tmp_path / "old", numbered(50))
     sorted(source.glob("OPTIONS-*"))[-1].write_text("neither a section nor a key\n")
-
     with pytest.raises(RefusedError, match=r"OPTIONS-.* cannot be parsed"):
         run(raw_spec(tmp_path, source))

@@ -1,7 +1,5 @@
 """Verification stands apart from the plan: what a plan leaves out is found, whoever left it out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path

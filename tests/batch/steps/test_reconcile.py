@@ -1,7 +1,5 @@
 """Files against the ledger at the start of a run: what is taken over, what is removed, and what is left alone."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -90,9 +88,7 @@ def test_what_a_run_that_the_ledger_does_not_know_makes_is_left_alone(context: C
     beside = context.spec.base_dir / ".new.stateferry-ffffffffffff"
     beside.mkdir()
     before = sorted(context.home.glob("[cn]*/**/*"))
-
     assert _reconcile(context)[0] == []
-
     assert sorted(context.home.glob("[cn]*/**/*")) == before
     assert beside.is_dir()
 
@@ -104,9 +100,7 @@ def test_what_an_older_run_left_is_removed(context: Context, store: Path) -> Non
     shutil.copytree(store, context.home / "new" / OLDER / PARTITION.id)
     beside = context.spec.base_dir / f".new.stateferry-{OLDER}"
     beside.mkdir()
-
     _reconcile(context)
-
     assert [path.exists() for path in (file, context.home / "new" / OLDER, beside)] == [False] * 3
 
 

@@ -1,7 +1,5 @@
 """What holds at every instant of a switch, and what gates it."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

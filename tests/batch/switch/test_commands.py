@@ -1,7 +1,5 @@
 """The verbs as an operator calls them: exit codes, and what is said."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -49,7 +47,6 @@ def test_from_run_to_the_end(orders: Migration) -> None:
     done(orders.run(), *orders.named("with the application still stopped: stateferry cutover SPEC puts the new stores"))
     refused(orders, "rollback", "nothing of 'test' was cut over")
     refused(orders, "finalize", "is not cut over yet")
-
     done(orders.run(verb="cutover"), "cut over", "start the new version of the application", str(orders.home / "old"))
     done(orders.run(verb="cutover"), "cut over")
     done(orders.run(), "already migrated")
@@ -58,7 +55,6 @@ def test_from_run_to_the_end(orders: Migration) -> None:
     for path, records in expected_orders().items():
         assert read_family(orders.source / path, DATA) == records
     refused(orders, "abandon", "holds old stores")
-
     done(orders.run(verb="rollback"), "rolled back", "start the old version of the application")
     refused(orders, "finalize", "is not cut over yet")
     done(orders.run(verb="cutover"), "cut over")

@@ -1,7 +1,5 @@
 """Places of a store partition that is several RocksDB directories: they stand, and move, together."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -76,7 +74,6 @@ def test_there_and_back_moves_all_databases_and_nothing_beside(
 ) -> None:
     _allow(monkeypatch, can=can)
     old, new = content(places.live), content(places.staged)
-
     places.make_new_live()
     assert stand(places) == (("new", "old", "none") if can else ("new", "none", "old"))
     places.shelve_old()
@@ -84,7 +81,6 @@ def test_there_and_back_moves_all_databases_and_nothing_beside(
     assert stand(places) == ("new", "none", "old")
     assert (places.old_store, places.new_store, places.is_switched) == (places.old, places.live, True)
     assert (content(places.live), content(places.old)) == (new, old)
-
     places.unshelve_old()
     assert stand(places) == ("new", "old", "none")
     places.make_old_live()
@@ -117,7 +113,6 @@ def test_segments_that_expire_or_are_made_do_not_hide_the_new_store(places: Plac
     shutil.rmtree(places.live / DATABASES[1])
     assert places.at(places.live) == "other"
     assert (places.is_switched, places.new_store) == (True, places.live)
-
     places.unshelve_old()
     places.make_old_live()
     assert (places.at(places.live), places.at(places.staged)) == ("old", "other")
@@ -164,7 +159,6 @@ def test_two_renames_that_were_stopped_between_are_finished_either_way(
     assert stand(places) == ("none", "new", "old")
     places.make_old_live()
     assert stand(places) == ("old", "new", "none")
-
     places.live.rename(places.old)
     places.make_new_live()
     assert stand(places) == ("new", "none", "old")

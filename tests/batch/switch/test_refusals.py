@@ -1,7 +1,5 @@
 """Cut-overs that must not start, and that nothing moves for."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -74,7 +72,6 @@ def test_an_old_store_that_is_written_to_while_a_cut_over_is_half_done(written: 
     with pytest.raises(RefusedError, match="was written to since the cut-over began") as refused:
         cutover(app.spec)
     assert "stateferry rollback" in refused.value.hint
-
     rollback(app.spec)
     with open_store(app.live(written)) as database:
         assert database[b"late"] == b"x" * 20

@@ -1,7 +1,5 @@
 """Where the file system cannot exchange two directories: two renames, and what a kill between them leaves."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -85,7 +83,6 @@ def test_there_and_back(app: Application) -> None:
     assert {partition: content(app.shelved(partition)) for partition in PARTITIONS} == old
     assert lines(app) == said
     assert verify(app.spec).verification.ok
-
     rollback(app.spec, on_event=StopAt(look=app.check_whole))
     assert old_files(app) == old
     assert lines(app) == said
@@ -97,9 +94,7 @@ def test_a_cutover_killed_between_the_two_is_finished_by_the_next(partition: str
     with killed_before_a_rename_to(app.live(partition)):
         cutover(app.spec)
     check_gap(app, partition)
-
     cutover(app.spec)
-
     assert app.standing() == {"new"}
     assert {partition: content(app.shelved(partition)) for partition in PARTITIONS} == old
     assert lines(app) == said
@@ -110,9 +105,7 @@ def test_a_cutover_killed_between_the_two_is_taken_back_by_a_rollback(partition:
     old, said = old_files(app), lines(app)
     with killed_before_a_rename_to(app.live(partition)):
         cutover(app.spec)
-
     rollback(app.spec)
-
     assert old_files(app) == old
     assert lines(app) == said
     assert cutover(app.spec).state == "cut over"
@@ -126,9 +119,7 @@ def test_a_rollback_killed_between_the_two_is_finished_by_the_next(partition: st
     with killed_before_a_rename_to(app.live(partition)):
         rollback(app.spec)
     check_gap(app, partition)
-
     rollback(app.spec)
-
     assert old_files(app) == old
     assert lines(app) == said
     assert cutover(app.spec).state == "cut over"
@@ -148,9 +139,7 @@ def test_a_rollback_killed_before_the_new_store_is_back_in_its_place(app: Applic
     with pytest.MonkeyPatch.context() as patch, pytest.raises(StoppedError):
         rollback(app.spec, on_event=die)
     assert not staged.exists()
-
     rollback(app.spec)
-
     assert old_files(app) == old
     assert cutover(app.spec).state == "cut over"
     assert app.standing() == {"new"}

@@ -1,7 +1,5 @@
 """The ways to convert a value, held against one another."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

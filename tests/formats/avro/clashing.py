@@ -1,7 +1,5 @@
 """Pairs of schemas, by chance, of so few names that aliases meet all that they can meet."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from random import Random

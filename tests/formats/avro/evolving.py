@@ -1,7 +1,5 @@
 """Schemas, what becomes of them, and values, by chance: a seed's, or Hypothesis's, which can shrink what it finds."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

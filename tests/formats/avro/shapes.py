@@ -1,7 +1,5 @@
 """Schemas in few words, and what becomes of their values."""
 
-from __future__ import annotations
-
 import io
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """Generated pairs of schemas and values: reference, interpreter and generated code make the same bytes of them."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

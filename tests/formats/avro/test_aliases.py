@@ -1,7 +1,5 @@
 """Aliases: what they rename, which branch they lead to, and what they would lose."""
 
-from __future__ import annotations
-
 import pytest
 
 from formats.avro.resolving import check_resolvable, find_risks

@@ -1,7 +1,5 @@
 """Schemas as generators write them: tens of thousands of fields, types and symbols; unions of hundreds of branches."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

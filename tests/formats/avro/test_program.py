@@ -1,7 +1,5 @@
 """Avro programs: as data, run by the interpreter and by generated code, on good bytes and on damaged ones."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import time

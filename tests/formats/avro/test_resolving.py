@@ -1,7 +1,5 @@
 """Avro's rules of resolution, rule by rule, on bytes that fastavro wrote."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import struct

@@ -1,7 +1,5 @@
 """Schemas: what is one, what is none, and why."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import struct

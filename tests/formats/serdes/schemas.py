@@ -1,7 +1,5 @@
 """Schemas for the tests of serdes."""
 
-from __future__ import annotations
-
 import json
 from uuid import UUID
 

@@ -1,7 +1,5 @@
 """Avro payloads: frames, several writers, what is refused, and what becomes of a record's headers."""
 
-from __future__ import annotations
-
 import pickle
 import re
 import struct

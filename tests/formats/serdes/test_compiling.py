@@ -1,7 +1,5 @@
 """Payloads as byte operations: the same as decode and encode, also in what is refused."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any
 

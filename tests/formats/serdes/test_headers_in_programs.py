@@ -1,7 +1,5 @@
 """A program copies headers as they are, so where a serde looks into them there is none."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from uuid import UUID
 

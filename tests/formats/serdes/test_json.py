@@ -1,7 +1,5 @@
 """JSON: what is kept, what may change, what is refused."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle

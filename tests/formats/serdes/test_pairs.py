@@ -1,7 +1,5 @@
 """Which serdes become which, what may get lost, and what becomes of the order of keys."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

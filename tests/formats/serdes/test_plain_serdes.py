@@ -1,7 +1,5 @@
 """Text, numbers and UUIDs: Kafka's own bytes, and what is refused."""
 
-from __future__ import annotations
-
 import math
 import pickle
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The bytes that Streamiz' own serdes made, read and made here."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Stores that an adapter converts, read from its own process and from another one."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

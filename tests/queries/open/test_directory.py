@@ -1,7 +1,5 @@
 """Stores in directories: found, opened, looked at again, and noticed when they are replaced."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The stores of a migration by their sides, through our own verbs."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Positions: merged by the farthest, and compared with a bound by topic partition."""
 
-from __future__ import annotations
-
 import pytest
 
 from migrate.queries.requests import Position, PositionBound

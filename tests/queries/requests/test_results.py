@@ -1,7 +1,5 @@
 """Queries and their results: of every kind of store, of every reason to fail, by partition."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What members of a group tell each other, of every version that Kafka Streams has written."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

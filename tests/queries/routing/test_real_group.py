@@ -1,7 +1,5 @@
 """The hosts that real instances of Kafka Streams state, as their group has them."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Stores of every kind, made by rocksdict alone, and the views of them."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Applications with windowed stores, and what is to be found in them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 

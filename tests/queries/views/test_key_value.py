@@ -1,7 +1,5 @@
 """Key-value views: ranges, prefixes, several partitions, types, and what cannot be read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Keys whose serde reads the entry's headers, as that of a schema's id does."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

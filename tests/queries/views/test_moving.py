@@ -1,7 +1,5 @@
 """Views of stores that are replaced, upgraded or half migrated while they are read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

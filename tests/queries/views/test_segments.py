@@ -1,7 +1,5 @@
 """Windowed stores of several partitions, types and segments, and what cannot be read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Session stores: which sessions a question finds, in which order, and which have expired."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Versioned views: versions at a bound, deletions, and what the retention leaves of the former ones."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

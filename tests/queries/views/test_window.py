@@ -1,7 +1,5 @@
 """Window stores: which windows a question finds, in which order, and which have expired."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
