@@ -63,8 +63,8 @@ class _Waiting:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._commits = SharedCommits[Row](context.commit)
-        self._folders: list[tuple[StorePartition, Path]] = []
+        self._commits = SharedCommits[tuple[Row, StorePartition, Path]](self._record)
+        self.commit = self._commits.commit
 
     def add(self, partition: StorePartition, folder: Path, state: StoreState) -> None:
         home, standing = self._context.home, self._context.standing
@@ -77,18 +77,12 @@ class _Waiting:
             detail |= {"tail": tails[-1].number, "overlay": str(overlay.relative_to(home))}
             unsynced += [_unsynced(overlay, partition)]
         row = self._context.row(Step.ASSEMBLED, store_partition=partition.id, detail=detail)
-        self._commits.add(row, unsynced=chain.from_iterable(unsynced))
-        self._folders.append((partition, folder))
-        if self._commits.commit_due():
-            self._announce()
+        self._commits.add((row, partition, folder), unsynced=chain.from_iterable(unsynced))
+        self._commits.commit_due()
 
-    def commit(self) -> None:
-        if self._commits.commit():
-            self._announce()
-
-    def _announce(self) -> None:
-        committed, self._folders = self._folders, []
-        for partition, folder in committed:
+    def _record(self, *made: tuple[Row, StorePartition, Path]) -> None:
+        self._context.commit(*(row for row, *_ in made))
+        for _, partition, folder in made:
             self._context.notify("assemble.committed", store_partition=partition, folder=folder)
 
 

@@ -26,7 +26,7 @@ from migrate.errors import MigrationError
 from migrate.model.comparison import Mismatch, Verified, as_verified, differing
 from migrate.model.key_range import KeyRange, tiling_flaw
 from migrate.model.ledger_row import Row, Step
-from migrate.model.plan import DatabasePlan, Plan
+from migrate.model.plan import DatabasePlan
 from migrate.model.receipt import Receipt
 from migrate.model.values import Stored
 from migrate.stores.rocksdb.database import StoreContent, family_names, open_read_only
@@ -52,11 +52,6 @@ class Subject:
     """About how many bytes of the old stores one task reads."""
     tables: Tables = field(default_factory=dict)
     """The digests of the new tables, from before any record of them was compared."""
-
-    @cached_property
-    def plan(self) -> Plan:
-        """The plan of the migration."""
-        return self.context.plan
 
     @cached_property
     def folders(self) -> Mapping[str, Path]:
@@ -208,7 +203,7 @@ class EqualRanges:
             found=found,
         )
         row = Row(
-            migration_id=self.subject.plan.migration_id,
+            migration_id=self.subject.context.plan.migration_id,
             run_id=self.subject.context.run_id,
             step=Step.COMPARED,
             store_partition=task.store_partition,
@@ -236,7 +231,7 @@ class EqualRanges:
 
 def _digests(subject: Subject) -> Iterator[tuple[str, str]]:
     """For each store partition, a digest of everything on which its comparison depends."""
-    context, plan = subject.context, subject.plan
+    context, plan = subject.context, subject.context.plan
     conversion = (plan.migration_id, spec_identity(context.spec, context.ref))
     layout: defaultdict[str, list[str]] = defaultdict(list)
     for database in subject.databases:
@@ -367,7 +362,7 @@ def compare_tasks(
                 mapping=mapping,
                 keys=keys,
                 conversion=subject.context.ref,
-                key_place=subject.plan.key_place(database.store_partition),
+                key_place=subject.context.plan.key_place(database.store_partition),
                 overlay=as_text(subject.overlay_of(database)),
                 size=min(database.data_bytes, subject.range_bytes),
             )

@@ -139,7 +139,7 @@ def _tasks(
     records may be missing. The caller raises an error once no task runs, since a repair uses the executor again.
     """
     context = subject.context
-    entries = PositionEntries(context.spec, subject.plan)
+    entries = PositionEntries(context.spec, context.plan)
     for database in subject.databases:
         if database.is_kept:
             places = context.snapshots_of(database.store_partition), subject.target_of(database)

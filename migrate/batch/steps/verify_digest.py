@@ -37,7 +37,7 @@ class DigestVerification:
 
     def further_tasks(self) -> Iterator[CountTask]:
         """Tasks for the old records whose number no metadata proves."""
-        context, plan = self._subject.context, self._subject.plan
+        context, plan = self._subject.context, self._subject.context.plan
         metadata = context.conversion.source.metadata_families
         for partition in plan.store_partitions:
             for name, directory in context.snapshots_of(partition.id).items():
@@ -84,7 +84,7 @@ def _digest_tasks(subject: Subject, database: DatabasePlan, receipts: list[Recei
                 written=receipt.written[number],
                 target_keys=keys,
                 conversion=subject.context.ref,
-                key_place=subject.plan.key_place(database.store_partition),
+                key_place=subject.context.plan.key_place(database.store_partition),
                 overlay=as_text(subject.overlay_of(database)),
             )
 
