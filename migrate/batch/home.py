@@ -21,89 +21,37 @@ from migrate.stores.rocksdb.layout import is_rocksdb_file
 
 MARKER = "stateferry-folder.json"
 """The file that marks the folder as ours, written before anything else."""
-
-
 ABANDONED = "stateferry-abandoned.json"
 """The marker's name during `abandon`, until everything else is removed."""
-
-
 LOCK = "run.lock"
-
-
 LEDGER, LEDGER_DAMAGED = "ledger", "ledger-damaged"
-
-
 SNAPSHOT, CHUNKS, NEW, OLD = "snapshot", "chunks", "new", "old"
-
-
 DAMAGED_CHUNKS = "chunks-damaged"
 """Files of chunks that were damaged after their commit, with their receipts."""
-
-
 CHANGELOG = "changelog"
 """The sorted runs made from changelogs: `changelog/<store partition>/...`, in files `*.sst`."""
-
-
 OVERLAYS = "overlays"
 """In that folder, with a run's id: what that run has laid over its new stores."""
-
-
 CHECKED_CHUNK = ".checked-chunk"
 """The folder of a chunk's file while it is checked."""
-
-
 DEAD_LETTERS, UNFINISHED_DEAD_LETTERS = "dead-letters", "dead-letters.tmp"
-
-
 SIDE_FILE = "side-file.tmp"
 """A side file of the application while it is written."""
-
-
 _RUN = "[0-9a-f]{12}"
-
-
 _PLAN = r"plan-\d{4,}\.json"
-
-
 _ANSWERS = r"registry-answers\.json"
-
-
 _MARKERS = f"{re.escape(MARKER)}|{re.escape(ABANDONED)}"
-
-
 _UNFINISHED = re.compile(rf"\.({_PLAN}|{_ANSWERS}|{_MARKERS})\.\d+\.tmp|{re.escape(SIDE_FILE)}")
-
-
 _PROBE = re.compile(r"\.exchange-\w+")
-
-
 _ATTEMPT = re.compile(rf"\.?{_RUN}-.+\.(sst|receipt\.json|parquet|breadcrumb|tmp)")
-
-
 _SORTED_RUN = re.compile(r"[\w.-]+\.sst")
-
-
 _RECORD = re.compile(r"snapshot\.json|\.snapshot\.json\.\d+\.tmp")
-
-
 _TABLE_FILE = re.compile(r"part-.+\.parquet.*|\.?\d{20}\..+|_last_checkpoint.*|_commit_.+\.tmp.*|_digests\.json")
-
-
 _FILES = re.compile(f"{_PLAN}|{_ANSWERS}|{re.escape(LOCK)}|{_MARKERS}")
-
-
 _RUN_FOLDER = re.compile(_RUN)
-
-
 _UNFINISHED_SNAPSHOT = re.compile(rf"{SNAPSHOT}-{_RUN}\.tmp")
-
-
 _TABLES = (LEDGER, LEDGER_DAMAGED, DEAD_LETTERS, UNFINISHED_DEAD_LETTERS)
-
-
 _LAST = (LOCK, MARKER, ABANDONED)
-
-
 _OF_STORES = (SNAPSHOT, CHUNKS, DAMAGED_CHUNKS, CHECKED_CHUNK, CHANGELOG, NEW, OLD)
 
 
@@ -276,8 +224,6 @@ def _temporary(target: Path, run: str) -> Path:
 
 
 MARKER_SCHEMA = 1
-
-
 _ELSEWHERE = "choose another work_dir, or another `name`"
 
 

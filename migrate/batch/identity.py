@@ -28,26 +28,18 @@ from migrate.stores.rocksdb.database import StoreContent
 from migrate.stores.rocksdb.layout import database_files, file_states, metadata_digest, rocksdb_identities
 
 _STORE = "store "
-
-
 _CHANGED_HINT = (
     "restore what changed to go on, or start again: stateferry abandon SPEC removes our files, and nothing else"
 )
-
-
 _REPLAY_HINT = (
     "stateferry replay SPEC goes on with the changed function: it rewrites the chunks with rejected records, and "
     "verifies everything in full; or "
 )
-
-
 _OWN_PROCESS_HINT = (
     "the function was given as an object, with code that is in no file or with other than plain values: only the "
     "process that started recognizes it. Make it a function of a module, which a spec names: module:function. For this "
     "migration, "
 )
-
-
 _IN_USE_HINT = (
     "restore what changed; that migration's new stores are in use, so another one needs another `name` in the spec"
 )

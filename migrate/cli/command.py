@@ -78,8 +78,6 @@ class Verbs(Job, click.Group):
 
 
 P = ParamSpec("P")
-
-
 _REPORT_IT = "please report it with the traceback; finished work is kept, and a rerun resumes"
 
 
@@ -180,11 +178,7 @@ def _report(message: str, hint: str, code: ExitCode, output: Output, *, is_bug: 
 
 
 _STOPPING = f"\nstateferry: stop requested: running chunks get {GRACE_SECONDS:.0f} s; interrupt again to end at once\n"
-
-
 _FINISHING = "\nstateferry: stop requested: this short step is finished first; interrupt again to end at once\n"
-
-
 _AT_ONCE = f"\nstateferry: interrupted\n  next: {RERUN}\n"
 
 

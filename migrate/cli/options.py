@@ -17,8 +17,6 @@ _GIVEN_UP_BY_HAND = (
     *("--moved-away", "--no-checksums", "--changelog-end"),
 )
 """Options that accept a loss, or are true at one moment only: never left behind in an environment."""
-
-
 spec_argument = click.argument("spec", type=click.Path())
 html_option = click.option("--html", "page", type=click.Path(), help="Also write the report as one HTML file.")
 

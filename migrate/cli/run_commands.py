@@ -54,11 +54,7 @@ def report(spec: str, *, page: str | None) -> None:
 
 
 _master = click.option("--master", default="local[*]", show_default=True, help="The Spark master to run on.")
-
-
 _no_spark = click.option("--no-spark", is_flag=True, help="Run in this process, one chunk at a time, without a JVM.")
-
-
 _jobs = click.option(
     "--jobs",
     type=click.IntRange(min=1),

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 
 _AGAIN = "run the same command again to remove it"
-
-
 _yes_option = click.option("--yes", is_flag=True, help="Remove them without a question, which is asked on a terminal.")
 
 

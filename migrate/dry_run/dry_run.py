@@ -47,8 +47,6 @@ from migrate.spec.spec import Spec
 from migrate.stores.files import existing_parent
 
 SAMPLE = 10_000
-
-
 _NO_CHANGELOG = "the files name no changelog: is logging disabled? where there is one"
 
 

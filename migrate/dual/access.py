@@ -24,15 +24,9 @@ from migrate.stores.rocksdb.scan import TooManyTombstonesError
 from migrate.stores.state_store import BatchSource, Change
 
 _CURSOR_SECONDS = 1.0
-
-
 _RAISE, _QUARANTINE = "raise", "quarantine"
-
-
 _CHECK_SECONDS = 10.0
 """Between two checks whether any old record is left; the estimate that there are some may be wrong."""
-
-
 _LAST_CHECK_SECONDS = 0.1
 """Between two checks once the estimate is that none is left."""
 
@@ -309,14 +303,8 @@ class DualAccess:
 
 
 _LOG = logging.getLogger(__name__)
-
-
 _LOCK_TIMEOUT = 0.05
-
-
 _SECONDS_BETWEEN = 60.0
-
-
 _MAX_BYTES = 1 << 30
 """A store of this size is compacted in some seconds."""
 

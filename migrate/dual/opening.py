@@ -254,8 +254,6 @@ def _family(families: tuple[str, ...], known: Format, wanted: str | None, direct
 
 
 REFUSE, OLD_WINS, NEW_WINS = ON_FOREIGN_WRITES = ("refuse", "old-wins", "new-wins")
-
-
 _BATCH = 1024
 
 

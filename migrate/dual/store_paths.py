@@ -19,11 +19,7 @@ from migrate.stores.rocksdb.unreadable import check_no_backup
 from migrate.systems.families import check_default_is_empty
 
 _LOG = logging.getLogger(__name__)
-
-
 _SAMPLE = 100
-
-
 MAX_SKIPS = 10_000
 """Deleted records that a check of the old store may pass: about 2 ms."""
 

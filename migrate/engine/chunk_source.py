@@ -25,8 +25,6 @@ from migrate.stores.rocksdb.database import Database
 from migrate.stores.rocksdb.openings import open_pooled
 
 _INT64 = np.dtype(">i8")
-
-
 WRONG_INTERVAL = (
     "name the interval that they were made with in [source] segment_ms (where Kafka Streams itself derived it: the "
     "retention_ms of that time); where the application changed it since, it finds only some of these records"

@@ -28,11 +28,7 @@ from migrate.stores.rocksdb.database import DEFAULT_FAMILY, Database
 from migrate.stores.rocksdb.openings import open_pooled
 
 _RERUN = "run the command again: stateferry run SPEC makes it again from the changelog"
-
-
 _HEAD = struct.Struct(">Ii")
-
-
 _DIFFER = -1
 
 

@@ -20,27 +20,13 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 MOST_REASONS = 10
-
-
 MOST_OF_A_CHUNK = 5
-
-
 EXAMPLES_OF_A_CHUNK = 2
 """What a receipt holds, so that the ledger stays small."""
-
-
 EXAMPLES = 3
-
-
 MOST_COUNTED = 1000
-
-
 OTHER = "other reasons"
-
-
 _LONGEST_REASON = 500
-
-
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 
@@ -202,8 +188,6 @@ def reject_schema() -> pa.Schema:
 
 
 _BUFFERED_RECORDS = 1000
-
-
 _BUFFERED_BYTES = 8 << 20
 
 

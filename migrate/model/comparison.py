@@ -51,8 +51,6 @@ def differing(partition: str, field: str, expected: str, actual: str, *, family:
 
 
 _LONGEST = 200
-
-
 _FIELDS = ("timestamp_ms", "headers", "value", "history")
 
 

@@ -11,12 +11,8 @@ from itertools import islice
 from migrate.model.values import Value
 
 _UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
-
-
 UNPRINTABLE = "\N{MIDDLE DOT}"
 """For a character of a key or value that is not printable, and for a byte that is no text."""
-
-
 _JOINERS = "\u200c\u200d"
 """Zero-width joiners, which are part of the text in Persian or Hindi."""
 
@@ -116,8 +112,6 @@ def _visible(character: str) -> str:
 
 LONGEST = 256
 """Bytes shown of one key or value."""
-
-
 DOTS = "..."
 """For what is left out of a key or value."""
 

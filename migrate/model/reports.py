@@ -27,8 +27,6 @@ State = Literal[
     "finalizing",
     "finalized",
 ]
-
-
 Phase = Literal["rewriting", "verification"]
 _CATCH_UP_SECONDS = 3.0
 _CAUGHT_UP_PER_SECOND = 100_000  # records of a tail: read, converted, applied, written and compared

@@ -28,11 +28,7 @@ if TYPE_CHECKING:
 
 
 R = TypeVar("R", bound="Report")
-
-
 _COMMAND = re.compile(r"\bstateferry ([a-z-]+) SPEC\b( --no-spark)?")
-
-
 _ON_SPARK = ("run", "replay", "verify")
 """The verbs that use Spark unless they are told not to."""
 

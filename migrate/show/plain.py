@@ -23,22 +23,14 @@ from migrate.model.display import one_line, visible
 from migrate.model.values import is_model
 
 WIDTH_WITHOUT_TERMINAL = 120
-
-
 ATTENTION = "attention"
 """The label of the fact that is printed in yellow."""
-
-
 _LEAST_WIDTH = 20
-
-
 COMMAND = re.compile(
     r"""stateferry [a-z-]+ (?:SPEC\b|(?=[^\s]*[./'])(?:'[^']*'|"[^"]*"|[^\s'",;()])*(?:'[^']*'|[^\s'",;().:]))"""
     r"""(?: --[a-z-]+(?: [0-9]+)?)*"""
 )
 """A command in a sentence: the verb, the spec as a shell reads it, and options."""
-
-
 _KEPT_SPACE = "\0"
 """Stands for a space at which a line must not be broken."""
 
@@ -119,12 +111,8 @@ class Layout:
 
 
 T = TypeVar("T")
-
-
 _BEFORE_A_BULLET = re.compile(r"\n(?=  - )")
 """Our own messages have no other line breaks."""
-
-
 _WITHOUT_TEXT = {int, float, bool, bytes, type(None)}
 
 

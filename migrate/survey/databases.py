@@ -25,15 +25,11 @@ from migrate.survey.inspect_report import DatabaseReport, FamilyReport, Likeness
 from migrate.systems import System, get_system
 
 SAMPLES = 3
-
-
 _MAX_ENTRIES = 100
 _DAMAGED = (
     "can its own application read it? then nothing is damaged (records of a merge operator can be read by their owner "
     "only); else restore this store from a backup or let its owner rebuild it"
 )
-
-
 _ATTEMPTS = 50
 """A running owner may remove a file between the listing and the opening: then the files are listed again."""
 

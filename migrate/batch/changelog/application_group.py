@@ -120,17 +120,11 @@ def _is_repartition(application: str, topic: str) -> bool:
 
 _MOST_THREADS = 32
 """The stream threads of an instance whose transactions are ended."""
-
-
 _STOP = (
     "stop every instance of the application, standbys too; one that was killed stays a member until its "
     "session.timeout.ms has passed (45 s by default): wait so long, then run the same command again"
 )
-
-
 _EVERY_INSTANCE = "make sure that every instance has stopped: kafka-streams-groups.sh --describe --members"
-
-
 _SAY_SO = (
     "check [changelog] application_id, which the group is named by; once every instance has stopped, say so in the "
     'spec: [changelog] application = "stopped"'

@@ -45,8 +45,6 @@ def half_done(what: str = "") -> Iterator[None]:
 
 MOST_COUNTED = 100_000
 """A longer tail is not read: its offsets say how many records it has at most."""
-
-
 _PATIENCE_SECONDS = 60.0
 """The end of a transaction shows a moment after its commit."""
 

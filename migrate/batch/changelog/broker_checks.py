@@ -270,8 +270,6 @@ class AtBroker:
 
 
 _RIGHTS = "docs/changelogs.md lists the rights that each way needs"
-
-
 _ALLOWED: dict[Way, str] = {
     "none": "to read",
     "append": "to read and write",

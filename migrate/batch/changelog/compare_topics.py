@@ -20,8 +20,6 @@ from migrate.model.display import plural
 from migrate.model.ledger_row import Row, Step
 
 _AS_IT_WAS = "nothing reads the new changelog yet, and the old store is as it was"
-
-
 _WRITE_AGAIN = {
     "new-topic": f"{_AS_IT_WAS}; delete the topic, and stateferry run SPEC makes and fills it again; if it ends here "
     "once more: does another process write to the topic? else keep the work_dir and report this",
@@ -106,8 +104,6 @@ def check_equal(found: Sequence[Reread], topics: Topics) -> None:
 
 
 _AGAIN = "then run the same command again"
-
-
 _REMOVE = (
     "or give this migration up (stateferry abandon SPEC), remove the copy, and let the application restore it from the "
     "new changelog"

@@ -24,12 +24,8 @@ from migrate.spec.spec import Spec
 from migrate.stores.batch import ChangelogBatch
 
 _AT_ONCE = 8
-
-
 _SPAN = 1_000
 """Offsets that are read first: mostly one of the last records has a value."""
-
-
 _BEFORE: dict[Way, str] = {
     "new-topic": "stateferry abandon SPEC, ",
     "append": "stateferry abandon SPEC (it appends the old values again), ",

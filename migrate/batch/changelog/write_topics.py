@@ -189,8 +189,6 @@ def transactional_id(migration_id: str, part: Part) -> str:
 
 
 _WRITING, _WITHDRAWN = "-writing.tmp", "-withdrawn.tmp"
-
-
 _AT_ONCE = 8
 
 

@@ -32,8 +32,6 @@ _RESTORE = (
     "restore this store's files, as they were, from a backup and rerun: what is finished is kept; or let the store's "
     "owner rebuild it, and start over with another work_dir"
 )
-
-
 _LENGTH_SIZE = 4
 """Bytes of the key's length in a breadcrumb: the trace of the record at which a worker has died."""
 

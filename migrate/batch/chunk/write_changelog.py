@@ -117,8 +117,6 @@ class OldEntries:
 
 ToWrite = NewEntries | TailEntries
 """What a changelog must hold."""
-
-
 ToDelete = OldEntries | TailEntries
 """The keys of which a changelog must hold a tombstone."""
 

@@ -134,12 +134,8 @@ class Pace:
 
 
 PACE = Pace(0.25)
-
-
 _MOST_ROWS = 1000
 """Rows of one commit, about: it holds them in memory several times."""
-
-
 Waiting = TypeVar("Waiting")
 """A row, or what a row is made of."""
 

@@ -13,16 +13,10 @@ from migrate.stores.rocksdb.layout import database_files
 from migrate.stores.rocksdb.sst import SstFile, SstFormatError, TableProperties, table_properties
 
 SAMPLES_PER_CHUNK = 64
-
-
 MOST_SAMPLES = 1 << 16
 """Samples of all files together, besides one for each file: with very many chunks, each chunk has fewer."""
-
-
 LEAST_BYTES = 16 << 20
 """The smallest range that is worth a task of its own."""
-
-
 _RANGES_PER_SLOT = 4
 
 

@@ -93,8 +93,6 @@ def write_changes(overlay: Path | None, links: Path) -> dict[str, Path]:
 
 _PART_BYTES = 64 << 20
 """What a kill loses of each slot's work. It does not depend on the slots: parts stay the same from run to run."""
-
-
 _MOST_PARTS = 4096
 """In larger stores the parts grow instead: each has a transactional id, which the broker remembers for a week."""
 

@@ -26,20 +26,10 @@ from migrate.stores.rocksdb.database import Database
 from migrate.stores.rocksdb.scan import OnColumns
 
 _SAMPLE = 100
-
-
 _SAMPLE_BYTES = 1 << 18
-
-
 _YEAR_MS = 366 * 86_400_000
-
-
 _ON_CLOSE = b"\0"
-
-
 _INDEX = b"\1"
-
-
 _SHOWN = 5
 """Store partitions that a finding names."""
 
@@ -176,11 +166,7 @@ def _holds_more(conversion: Conversion) -> bool:
 
 
 SAMPLE_RECORDS = 256
-
-
 SAMPLE_SHARE = 0.01
-
-
 SAMPLE_MIN_BYTES = 1 << 16
 
 

@@ -190,8 +190,6 @@ def _write_positions(
 
 MOST_SEGMENTS = 1000
 """The most segments of a store partition: each is a RocksDB directory that its owner keeps open."""
-
-
 EXPIRED = "expired"
 """The name, in place of a segment's, for records that are older than the new store's retention."""
 

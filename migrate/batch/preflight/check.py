@@ -11,8 +11,6 @@ from migrate.model.reports import Doubt
 from migrate.model.values import Value
 
 Outcome = Literal["ok", "warning", "waiting", "failed", "not run"]
-
-
 Purpose = Literal["run", "snapshot", "plan", "doctor"]
 """The command that asks for a check."""
 
@@ -102,8 +100,6 @@ def failed(name: str, claim: str, error: MigrationError, *, outcome: Outcome = "
 
 
 ATTEMPTS = 5
-
-
 T = TypeVar("T")
 
 

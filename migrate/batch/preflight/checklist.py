@@ -54,8 +54,6 @@ from migrate.stores.rocksdb.writing import ROCKSDB_VERSION, TableOptions
 
 _WHILE_IN_USE = ("source.stopped", "source.clean", "source.position")
 """The checks that fail while the application runs."""
-
-
 _BEFORE_LOCK = (
     "work_dir.ours",
     "conversion.allowed",
@@ -65,11 +63,7 @@ _BEFORE_LOCK = (
     "target.place",
 )
 """The checks that must also pass before the migration's folder is made and locked."""
-
-
 _RUN: tuple[Purpose, ...] = ("run", "plan", "doctor")
-
-
 _REPORTS: tuple[Purpose, ...] = ("plan", "doctor")
 
 
@@ -424,21 +418,11 @@ class Preflight:
 
 
 _BROKER = ("source.found", "changelog.broker")
-
-
 _TOPIC = ("changelog.topic",)
-
-
 _PURPOSES: dict[str, tuple[Purpose, ...]] = {"missing": ("plan", "doctor"), "writer": ("run",)}
-
-
 _WAITS = ("group", "transactions")
 """They fail until the application has stopped."""
-
-
 _OF_THE_STOPPED = (*_WAITS, "repartition")
-
-
 _Row = tuple[str, str, Callable[[], str | Doubt], tuple[str, ...]]
 """The name of a check, its claim, what makes it, and what it needs."""
 

@@ -29,14 +29,8 @@ from migrate.stores.rocksdb.layout import database_files, foreign_entries
 from migrate.stores.rocksdb.options_file import reads_new_stores, rocksdb_version
 
 SPACE_MARGIN = 1.2
-
-
 _CLOCK_SLACK_SECONDS = 60
-
-
 _NO_SNAPSHOT = 'stop the application for the whole run instead: [run] source = "live", or leave it out'
-
-
 _OTHER_FILES = 48
 
 

@@ -133,8 +133,6 @@ def _state(verification: Verification, published: Path | None) -> State:
 
 
 _CUT_OVER = "stateferry cutover SPEC puts the new stores beside the old ones"
-
-
 _AGAIN = f"stateferry catch-up SPEC once more; then {_CUT_OVER}"
 
 

@@ -173,8 +173,6 @@ def _throughput(phase: Phase, records: int, seconds: float) -> Throughput:
 
 _SETTLED: tuple[State, ...] = ("mismatch", "published", "cut over", "rolled back", "finalized")
 """States that no run changes by itself."""
-
-
 _CHUNKS_FOR_RATE = 20
 
 

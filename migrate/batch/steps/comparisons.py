@@ -35,8 +35,6 @@ from migrate.stores.rocksdb.table_digests import Tables
 
 _ENOUGH_BYTES = 64 << 20
 """No range is larger: while it is compared, no progress shows, and a kill loses it."""
-
-
 _MOST_RANGES = 4096
 """In larger stores the ranges grow instead: each range is a row of the ledger, which `status` reads."""
 
@@ -140,8 +138,6 @@ def range_bytes(databases: Sequence[DatabasePlan], slots: int, chunk_size: int) 
 
 SECONDS_BETWEEN_COMMITS = 2.0
 """A commit takes some 20 ms. A verification that takes less time commits only its result."""
-
-
 FamilyPlace = tuple[str, str, str]
 """(store partition, database, column family) of the new store."""
 

@@ -27,8 +27,6 @@ _IN_USE = (
     "has an application written to the new stores since? if not, do not use them, and report this; stateferry status "
     "SPEC names the way back"
 )
-
-
 _RERUN = "stateferry run SPEC assembles the new stores again from their chunks"
 
 

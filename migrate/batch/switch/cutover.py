@@ -172,8 +172,6 @@ def _check_places(places: Places, allowed: set[tuple[str, str]]) -> None:
 
 
 _RUN = "stateferry run SPEC"
-
-
 _START_OVER = "the new stores no longer match: start over (stateferry abandon SPEC, then stateferry run SPEC)"
 
 
@@ -315,17 +313,11 @@ def _check_not_behind(live: Source, snapshot: SnapshotSource) -> None:
 
 _AT_ONCE = 8
 """Changelogs that are looked at side by side."""
-
-
 _WAIT = (
     "wait until it ends (transaction.timeout.ms), then run the same command again; or end what dead instances of this "
     "host left open: stateferry cutover SPEC --fence"
 )
-
-
 _CATCH_UP = "stateferry catch-up SPEC brings them, once the application has stopped"
-
-
 _ABANDON = "stateferry abandon SPEC, then stateferry run SPEC, starts over"
 
 

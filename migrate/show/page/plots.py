@@ -15,24 +15,12 @@ from migrate.model.display import duration, number, plural, share, size, visible
 from migrate.model.reports import ChunkDone
 
 N = TypeVar("N", bound=float)
-
-
 _STEEP = 30
-
-
 _MOST_LABELS = 8
-
-
 _MOST_NOTED_PAUSES = 3
-
-
 _NOTE_WIDTH = 20
 """Percent of the plot: texts of pauses that are closer would cover each other."""
-
-
 _HEADROOM = 1.16
-
-
 Step = tuple[float, float, float]
 """(left, right, top): the sides as percent from the left, the top as percent from the top of the plot."""
 
@@ -204,8 +192,6 @@ def _short(number: float) -> str:
 
 _CHUNKS_PER_LINE = 80
 """More of them cannot be distinguished on a phone."""
-
-
 _LEAST_WIDTH = 0.5
 """Percent of a line."""
 

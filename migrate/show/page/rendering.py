@@ -15,8 +15,6 @@ from migrate.show.plain import COMMAND
 
 _GROUP = 8
 """Hex digits between two spaces: four bytes."""
-
-
 Run = tuple[str, bool]
 """Digits in groups, and whether they are marked."""
 
@@ -83,11 +81,7 @@ def _runs(shown: str, start: int, end: int) -> list[Run]:
 
 
 _LONG_WORD = 36
-
-
 _LONG = 32
-
-
 _SHORT = 16
 
 

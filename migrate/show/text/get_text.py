@@ -27,24 +27,12 @@ VERDICTS = {
     "gone": "the old store was removed by finalize",
     "nowhere": "neither store has it",
 }
-
-
 SIDES = ("old", "converted", "new")
-
-
 _BAD = ("different", "missing", "extra", "rejected")
-
-
 _LONGEST = 200
-
-
 _BEFORE = 40
 """Characters shown before the first difference of long texts."""
-
-
 _LONGEST_NAME = 80
-
-
 _MOST_FIELDS = 60
 
 

@@ -20,14 +20,8 @@ from migrate.survey.inspect_report import (
 from migrate.survey.known_formats import ConversionReport, FormatReport, FormatsReport
 
 _WIDTH_OF_TABLES = 100
-
-
 _MOST_TEXT = 40
-
-
 _LEAST_HEX, _MOST_HEX = 16, 64
-
-
 _BESIDE_HEX = 70
 """The columns of the longest text and size beside the hex digits."""
 

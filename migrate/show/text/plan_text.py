@@ -26,20 +26,10 @@ from migrate.show.plain import Layout
 from migrate.show.text.report_text import changelog_rows
 
 _MOST_PARTITIONS = 8
-
-
 _MOST_SEGMENTED = 4
-
-
 _LABEL = 14
-
-
 _LONGEST = 600
-
-
 _ONE_SCREEN = 24
-
-
 Rows = dict[str, str]
 
 
@@ -300,8 +290,6 @@ _MARKS: dict[Outcome, tuple[str, dict[str, Any]]] = {
     "failed": ("FAILED", {"fg": "red", "bold": True}),
     "not run": ("not run", {"dim": True}),
 }
-
-
 _INDENT = 9
 
 
