@@ -22,7 +22,7 @@ from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
 from migrate.kafka.latest import MEMORY, Latest
 from migrate.kafka.reader import read
-from migrate.model.changelogs import Changelog, Part
+from migrate.model.changelogs import Changelog, TopicPart
 from migrate.model.key_range import KeyRange
 from migrate.stores.batch import ChangelogBatch
 from migrate.stores.merge import in_order
@@ -124,7 +124,7 @@ def changelog_memory(setting: Setting) -> list[Result]:
 
 def _write(bootstrap: str, source: str, records: int, topic: str) -> Facts:
     connection = _with_topic(bootstrap, topic)
-    part = Part(store_partition="0_0", database=".")
+    part = TopicPart(store_partition="0_0", database=".")
     task = ProduceTask(
         connection=connection,
         changelog=_changelog(topic),

@@ -27,7 +27,7 @@ _INT = Struct(">i")
 _ONE_SIZE, _ANY_SIZE = 0, 1
 
 
-class Entries(list[Any]):
+class ListEntries(list[Any]):
     """A decoded list."""
 
     def lost(self) -> frozenset[str]:
@@ -57,7 +57,7 @@ class ListSerde:
         """The inner serde's, where it is Avro."""
         return getattr(self.inner, "schemas", ())
 
-    def decode(self, payload: bytes) -> Entries:
+    def decode(self, payload: bytes) -> ListEntries:
         """The list. Raises EntryError, with the number of the entry that is wrong."""
         one_size = self.size
         strategy = _ANY_SIZE if one_size is None else _ONE_SIZE
@@ -67,7 +67,7 @@ class ListSerde:
                 f"a list of entries of {kind} begins with {strategy:02x}, not {payload[:1].hex()!r}"
             )
         missing, count, at = self._head(payload)
-        found = Entries()
+        found = ListEntries()
         for number in range(count):
             size = one_size
             if size is None:

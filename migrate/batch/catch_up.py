@@ -1,4 +1,4 @@
-"""`catch_up`: what the application has written since its snapshot is converted, and laid over the new stores.
+"""`catch_up`: what the application has written since its snapshot is converted, and applied to the new stores.
 
 Each changelog is read from where the snapshot is, or the last tail ends, to its last stable offset, and makes a tail.
 The tails' files are durable before their rows; then the new stores are assembled again, with the tails, beside those of
@@ -25,7 +25,7 @@ from migrate.batch.ledger.standing import Standing
 from migrate.batch.plan.new_stores import kept_databases
 from migrate.batch.plan.target_layout import PositionEntries
 from migrate.batch.source.source import find_source
-from migrate.batch.status.run_report import Application, AtBroker, catch_up_report
+from migrate.batch.status.run_report import BrokerSummary, GroupState, catch_up_report
 from migrate.batch.steps.assemble import assemble, by_place
 from migrate.batch.steps.comparisons import Subject
 from migrate.batch.steps.damage import hinting_at_repair, without_damaged_tails
@@ -40,7 +40,7 @@ from migrate.model.changelogs import Tail
 from migrate.model.comparison import Mismatch, Verification, Verified, as_verified, differing
 from migrate.model.events import Listener, ignore
 from migrate.model.ledger_row import Row, Step
-from migrate.model.reports import CatchUpReport, Doubt
+from migrate.model.reports import CatchUpReport, InconclusiveCheck
 from migrate.model.store_partition import place_name
 from migrate.spec.changelog_way import application_of, check_catch_up, way_of
 from migrate.spec.spec import Spec
@@ -100,7 +100,7 @@ def catch_up(
             context.open_ledger(context.plan.migration_id)
             with open_executor(spec) as executor, hinting_at_repair(context.home):
                 found = _work(context, executor, tasks)
-        at_broker = AtBroker(application, sum(each.end - each.stable for each in ends.values()))
+        at_broker = BrokerSummary(application, sum(each.end - each.stable for each in ends.values()))
         return catch_up_report(context, at_broker, found, seconds=time.monotonic() - started)
 
 
@@ -115,7 +115,7 @@ def _tasks(context: Context, cluster: Cluster, ends: Mapping[str, Ends]) -> list
 
 def _work(context: Context, executor: Executor, tasks: Sequence[TailTask]) -> tuple[Tail, ...]:
     found = _take_tails(context, executor, tasks)
-    _lay_over(context, executor)
+    _apply_tails(context, executor)
     beside = InProcessExecutor(_AT_ONCE) if isinstance(executor, InProcessExecutor) else executor
     with half_done():
         write_tails(context, beside)
@@ -123,23 +123,23 @@ def _work(context: Context, executor: Executor, tasks: Sequence[TailTask]) -> tu
     return found
 
 
-def _application(context: Context, cluster: Cluster) -> Application:
+def _application(context: Context, cluster: Cluster) -> GroupState:
     """Whether the application has stopped, asked before its changelogs are read; with `fence`, its transactions end.
 
     Raises RefusedError where a transaction cannot be ended.
     """
     spec = context.spec
     try:
-        group: str | Doubt = check_group(cluster, application_of(spec), spec)
+        group: str | InconclusiveCheck = check_group(cluster, application_of(spec), spec)
     except BrokerError as error:
-        group = Doubt(error.message, error.hint)
+        group = InconclusiveCheck(error.message, error.hint)
     except RefusedError as error:
-        return Application(error.message, runs=True)
+        return GroupState(error.message, runs=True)
     if context.fence:
         end_transactions(cluster, spec, find_source(spec), changelogs(spec), ours={})
-    if isinstance(group, Doubt):
-        return Application(f"{group.detail}: {group.fix}", runs=None)
-    return Application(group, runs=False)
+    if isinstance(group, InconclusiveCheck):
+        return GroupState(f"{group.detail}: {group.fix}", runs=None)
+    return GroupState(group, runs=False)
 
 
 def _check(context: Context) -> None:
@@ -165,7 +165,7 @@ def _check(context: Context) -> None:
 
 
 def _check_possible(context: Context) -> None:
-    """Raises RefusedError for a store whose tails cannot be laid over it, or a changelog that is not written yet."""
+    """Raises RefusedError for a store whose tails cannot be applied to it, or a changelog that is not written yet."""
     check_catch_up(context.spec, context.conversion)
     if context.standing.changelogs.topics is None or not context.standing.recorded:
         raise RefusedError("the new changelog is not written yet", hint=_RUN)
@@ -208,7 +208,7 @@ def _row(context: Context, tail: Tail) -> Row:
     )
 
 
-def _lay_over(context: Context, executor: Executor) -> None:
+def _apply_tails(context: Context, executor: Executor) -> None:
     """Assemble the new stores with their tails, and compare what these have changed. Raises VerificationError."""
     verified = _verified_inodes(context.standing)
     context.notify("dead-letters.written", folder=write_dead_letters(context.home, context.standing.every_receipt))

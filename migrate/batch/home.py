@@ -31,7 +31,7 @@ DAMAGED_CHUNKS = "chunks-damaged"
 CHANGELOG = "changelog"
 """The sorted runs made from changelogs: `changelog/<store partition>/...`, in files `*.sst`."""
 OVERLAYS = "overlays"
-"""In that folder, with a run's id: what that run has laid over its new stores."""
+"""In that folder, with a run's id: what that run has applied to its new stores."""
 CHECKED_CHUNK = ".checked-chunk"
 """The folder of a chunk's file while it is checked."""
 DEAD_LETTERS, UNFINISHED_DEAD_LETTERS = "dead-letters", "dead-letters.tmp"
@@ -236,7 +236,7 @@ def check_ours(home: Path) -> None:
         )
     check_files(home)
     if not home.exists() or (home / MARKER).is_file() or is_abandoned(home):
-        return  # `claim` makes a damaged marker anew
+        return  # `claim` writes a damaged marker again
     if not home.is_dir():
         raise RefusedError(f"{home} is a file, and is needed as the migration's own folder", hint=_ELSEWHERE)
     if not _is_unused(home):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from migrate.batch.changelog.undo import half_written
+from migrate.batch.changelog.undo import appended_topics
 from migrate.batch.chunk.executor import ExecutorOpener, executor_opener
 from migrate.batch.context import Context, command
 from migrate.batch.home import is_abandoned
@@ -116,7 +116,7 @@ def _revision(context: Context) -> Revision | None:
         _check_unfinished(context)
         return None
     _check_not_published(context.spec, standing)
-    if half_written(standing.changelogs) is not None:
+    if appended_topics(standing.changelogs) is not None:
         raise RefusedError(
             "the changelogs have records of the former function, and no tombstones of keys that this one does not give",
             hint=_START_AGAIN,

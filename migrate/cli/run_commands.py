@@ -248,7 +248,7 @@ def verify(spec: str, *, mode: Literal["full", "digest"], master: str, no_spark:
 @fence_option
 @verb
 def catch_up(spec: str, *, master: str | None, fence: bool) -> None:
-    """Lay over the new stores what the application has written since its snapshot.
+    """Apply to the new stores what the application has written since its snapshot.
 
     Reads the old changelogs to their end, converts the last record of each key, and writes it to the new stores and
     changelogs. May be repeated while the application goes on; the last time, once it has stopped for good, just before

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from migrate.batch.changelog.broker_access import total_of
-from migrate.batch.changelog.broker_checks import AtBroker
+from migrate.batch.changelog.broker_checks import BrokerFacts
 from migrate.batch.changelog.held_topics import changes_payloads, other_stores
 from migrate.batch.preflight.check import CheckReport
 from migrate.dry_run.dry_run_report import ChangelogPlan, Inventory, SampleConversion, TopicPlanned
@@ -42,7 +42,7 @@ _REGISTER = (
 )
 
 
-def changelog_plan(at: AtBroker, found: Inventory, slots: int) -> ChangelogPlan:
+def changelog_plan(at: BrokerFacts, found: Inventory, slots: int) -> ChangelogPlan:
     """The plan, by what the checks have found at the broker."""
     way = at.way
     is_done = way == "none" or at.standing.changelogs.is_verified
@@ -75,7 +75,7 @@ def _seconds(records: int, size: int, per_second: int, bytes_per_second: int) ->
     return _FIXED_SECONDS + max(records / per_second, size / bytes_per_second) if records else 0.0
 
 
-def message_check(at: AtBroker, tried: SampleConversion) -> CheckReport:
+def message_check(at: BrokerFacts, tried: SampleConversion) -> CheckReport:
     """Whether the largest record of the sample is one that the broker takes, which compression may change."""
     name, claim = "changelog.messages", "the broker takes records as large as the largest new one"
     sizes = (tried.key_sizes, tried.value_sizes)
@@ -94,7 +94,7 @@ def message_check(at: AtBroker, tried: SampleConversion) -> CheckReport:
     )
 
 
-def subject_checks(at: AtBroker) -> Iterator[CheckReport]:
+def subject_checks(at: BrokerFacts) -> Iterator[CheckReport]:
     """Whether the new schemas are registered under the subjects that the new changelogs give their names to."""
     conversion = at.spec.conversion
     for part, change in (("key", conversion.key), ("value", conversion.value)):
@@ -117,7 +117,7 @@ def subject_checks(at: AtBroker) -> Iterator[CheckReport]:
         )
 
 
-def retention_checks(at: AtBroker, logged_times: Sequence[tuple[int, float]], records: int) -> Iterator[CheckReport]:
+def retention_checks(at: BrokerFacts, logged_times: Sequence[tuple[int, float]], records: int) -> Iterator[CheckReport]:
     """Whether the broker would remove some of the `records` as too old; none where it removes none by their age."""
     ages = [(age, name) for name, topic in at.old_topics.items() if (age := topic.removes_after_ms) is not None]
     if not ages:

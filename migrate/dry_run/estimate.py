@@ -18,7 +18,7 @@ from typing import Literal
 
 from formats import Conversion
 from migrate.dry_run.dry_run_report import ChangelogPlan, ChunkPlanned, Cost, Inventory
-from migrate.engine.chunk_source import Records
+from migrate.engine.chunk_source import ChunkSource
 from migrate.engine.portable import make_converter, pump
 from migrate.engine.rejects import RejectsByReason
 from migrate.model.display import duration, plural
@@ -59,7 +59,7 @@ Verify = Literal["full", "digest", "off"]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class MeasuredPiece:
     """Records that one slot reads, converts and writes, and its time for them."""
 
     records: int
@@ -89,13 +89,15 @@ class Piece:
         return round(self.records / max(seconds, 1e-9)) if self.is_measured else None
 
 
-def typical(record_bytes: int) -> Piece:
+def typical(record_bytes: int) -> MeasuredPiece:
     """A record of this size, as the constants have it."""
     seconds = RECORD + record_bytes * BYTE
-    return Piece(records=1, size=record_bytes, rewrite_seconds=seconds, scan_seconds=SCAN * seconds)
+    return MeasuredPiece(records=1, size=record_bytes, rewrite_seconds=seconds, scan_seconds=SCAN * seconds)
 
 
-def measure(records: Records, mapping: FamilyMapping, start: bytes | None, conversion: Conversion) -> Piece | None:
+def measure(
+    records: ChunkSource, mapping: FamilyMapping, start: bytes | None, conversion: Conversion
+) -> MeasuredPiece | None:
     """Rewrite records from `start` on for 0.3 seconds to a temporary file, as a run would; None: all are empty."""
     with tempfile.TemporaryDirectory(prefix="stateferry-") as folder:
         file = Path(folder, "piece.sst")
@@ -119,7 +121,7 @@ def measure(records: Records, mapping: FamilyMapping, start: bytes | None, conve
         for batch in records.batches(mapping, KeyRange(start=start)):
             if (left := left - len(batch)) <= 0:
                 break
-        return Piece(
+        return MeasuredPiece(
             records=pumped.scanned.records,
             size=pumped.scanned.size,
             file_bytes=file.stat().st_size,
@@ -128,7 +130,7 @@ def measure(records: Records, mapping: FamilyMapping, start: bytes | None, conve
         )
 
 
-def _piece(records: Records, mapping: FamilyMapping, start: bytes | None) -> Iterator[Batch]:
+def _piece(records: ChunkSource, mapping: FamilyMapping, start: bytes | None) -> Iterator[Batch]:
     size, deadline = 0, time.perf_counter() + _PIECE_SECONDS
     for batch in records.batches(mapping, KeyRange(start=start)):
         yield batch
@@ -143,7 +145,7 @@ class Load:
 
     store_bytes: int
     """Keys and values that are left to rewrite, before compression."""
-    piece: Piece
+    piece: MeasuredPiece
     """Some of them, or a typical one."""
     slots: int
     chunk_size: int

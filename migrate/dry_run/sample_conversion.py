@@ -22,7 +22,7 @@ from migrate.batch.plan.sample import Entry, can_be_read, convert_sample
 from migrate.dry_run.dry_run_report import BeforeAfter, Collision, FormatHint, Inventory, SampleConversion, Sizes
 from migrate.dry_run.examples import before_after
 from migrate.engine.changelog_codec import logged_times
-from migrate.engine.chunk_source import Records
+from migrate.engine.chunk_source import ChunkSource
 from migrate.engine.columns import unpacked_times
 from migrate.engine.key_times import TimesColumn
 from migrate.engine.left_out import LeftOut
@@ -193,7 +193,7 @@ class FullScan(ConversionCounts):
 
     def take(
         self,
-        records: Records,
+        records: ChunkSource,
         plan: DatabasePlan,
         mapping: FamilyMapping,
         on_progress: Callable[[int], None],

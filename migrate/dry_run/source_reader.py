@@ -19,10 +19,10 @@ from migrate.batch.preflight.check import CheckReport, as_migration_error, faile
 from migrate.batch.source.sampling import RUN_LENGTH, SampleSize, read_sample
 from migrate.batch.source.source import Source
 from migrate.dry_run.dry_run_report import DatabaseInventory, Inventory, SampleConversion
-from migrate.dry_run.estimate import Piece, measure
+from migrate.dry_run.estimate import MeasuredPiece, measure
 from migrate.dry_run.inventory import Place, Tally, database_inventory, inventory_of, places_of
 from migrate.dry_run.sample_conversion import ConversionCounts, FullScan, SampleConverter, conversion_results
-from migrate.engine.chunk_source import Records, inputs_of
+from migrate.engine.chunk_source import ChunkSource, inputs_of
 from migrate.errors import ChunkFailedError, CorruptionError, MigrationError, RefusedError, system_errors_explained
 from migrate.model.plan import Chunk, DatabasePlan, FamilyMapping, KeyPlace
 from migrate.stores.rocksdb.database import open_read_only
@@ -76,7 +76,7 @@ class SourceReader:
         self.chunks: list[Chunk] = []
         self._failures: dict[CheckReport, dict[str, None]] = {}
         """What failed, with the ids of the store partitions."""
-        self.piece: Piece | None = None
+        self.piece: MeasuredPiece | None = None
         self._sample = SampleConverter(context.conversion, source.path)
         self._full: FullScan | None = None
         self.tally = Tally()
@@ -201,19 +201,19 @@ class SourceReader:
             self._fail(plan.store_partition, as_migration_error(error))
 
     @system_errors_explained()
-    def _open(self, plan: DatabasePlan, stack: ExitStack) -> Records:
+    def _open(self, plan: DatabasePlan, stack: ExitStack) -> ChunkSource:
         stack.close()  # what an earlier attempt opened
         inputs = inputs_of(plan, self._source.directories(self._partitions[plan.store_partition]))
         openings = (open_read_only(Path(each), all_files=self._is_running) for each in inputs.directories)
         opened = [stack.enter_context(each) for each in openings]
         known = self._times_of(plan)
-        return Records(inputs, self._context.conversion.source, opened, None if known is None else known.run)
+        return ChunkSource(inputs, self._context.conversion.source, opened, None if known is None else known.run)
 
     def _times_of(self, plan: DatabasePlan) -> KnownTimes | None:
         return None if self._times is None else self._times.of(plan.store_partition)
 
     @system_errors_explained()
-    def _survey(self, plan: DatabasePlan, stack: ExitStack) -> tuple[Records, list[Chunk]]:
+    def _survey(self, plan: DatabasePlan, stack: ExitStack) -> tuple[ChunkSource, list[Chunk]]:
         """The open sources of a new directory, and its chunks; the inventory of each is kept."""
         records, partition = self._open(plan, stack), self._partitions[plan.store_partition]
         found = {
@@ -241,7 +241,7 @@ class SourceReader:
         return found
 
     def _convert_sample(
-        self, plan: DatabasePlan, mapping: FamilyMapping, records: Records, number: int, family: str
+        self, plan: DatabasePlan, mapping: FamilyMapping, records: ChunkSource, number: int, family: str
     ) -> None:
         """Read a column family's sample, convert it, and multiply its counts to all records of the family."""
         place, counts = places_of(plan)[number], self._sample
@@ -274,7 +274,7 @@ class SourceReader:
         tally.shadowed += (records.shadowed - shadowed) * factor
 
     def _convert_all(
-        self, scan: FullScan, tally: Tally, plan: DatabasePlan, records: Records, on_progress: Callable[[int], None]
+        self, scan: FullScan, tally: Tally, plan: DatabasePlan, records: ChunkSource, on_progress: Callable[[int], None]
     ) -> None:
         key_place = self._key_places.get(plan.store_partition)
         for mapping in plan.mappings:
@@ -285,7 +285,7 @@ class SourceReader:
         for (number, family), count in records.read.items():
             tally.counted[places[number], family] += count
 
-    def _time(self, plan: DatabasePlan, records: Records, start: bytes | None) -> Piece | None:
+    def _time(self, plan: DatabasePlan, records: ChunkSource, start: bytes | None) -> MeasuredPiece | None:
         """Measure on the column family with the most records."""
 
         def records_of(mapping: FamilyMapping) -> int:

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import NoReturn
 
-from migrate.dual.dual_scan import ConvertedScan, MergedScan
+from migrate.dual.dual_scan import ConvertedScan, DualScan
 from migrate.dual.lazy_conversion import LazyConversion
 from migrate.dual.opening import ON_FOREIGN_WRITES, OpenedStores
 from migrate.dual.store_pair import OldChange, StorePair
-from migrate.dual.store_paths import MAX_SKIPS, Places
+from migrate.dual.store_paths import MAX_SKIPS, StorePaths
 from migrate.dual.sweep import HookError, OnMigrated, Sweep
 from migrate.errors import SpecError, StoreClosedError, StoreError
 from migrate.stores.cursor_file import AdapterCursor, write_cursor
@@ -75,7 +75,7 @@ class DualAccess:
 
     def __init__(
         self,
-        places: Places,
+        places: StorePaths,
         opened: OpenedStores,
         conversion: LazyConversion,
         policy: Policy,
@@ -199,7 +199,7 @@ class DualAccess:
         new = self.pair.new.scan(start, end, reverse=reverse)
         old = self.pair.old.scan(first, after, reverse=reverse)
         converted = ConvertedScan(old, self._conversion, start, end, reverse=reverse)
-        return MergedScan(new, converted, reverse=reverse, fails_at_once=self._conversion.changes_keys)
+        return DualScan(new, converted, reverse=reverse, fails_at_once=self._conversion.changes_keys)
 
     def slice(self, limit: int | None, max_skips: int | None) -> int:
         """About 2 ms of `converge`: how many old records were processed. Raises what Sweep.slice raises."""

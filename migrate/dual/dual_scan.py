@@ -14,7 +14,7 @@ _LEAST_OLD = 64
 """Records: converting a batch takes a few microseconds more than its records."""
 
 
-class MergedScan:
+class DualScan:
     """The merge of two scans of the same time; the old records are already converted."""
 
     def __init__(self, new: BatchSource, old: BatchSource, *, reverse: bool, fails_at_once: bool = False) -> None:

@@ -13,7 +13,7 @@ from formats import Function
 from migrate.dual.access import Compactions, DualAccess, Policy, Progress
 from migrate.dual.lazy_conversion import KeyFunction, LazyConversion, hub_conversion
 from migrate.dual.opening import Durability, OpenedStores, open_stores
-from migrate.dual.store_paths import MAX_SKIPS, Places, find_places
+from migrate.dual.store_paths import MAX_SKIPS, StorePaths, find_places
 from migrate.dual.sweep import HookError, OnMigrated
 from migrate.errors import StoreClosedError
 from migrate.stores.cursor_file import remove_cursor
@@ -103,7 +103,7 @@ class DualReadStore(RocksStore):
 
     def __init__(
         self,
-        places: Places,
+        places: StorePaths,
         opened: OpenedStores,
         conversion: LazyConversion,
         policy: Policy,

@@ -11,7 +11,7 @@ from pathlib import Path
 from formats import Format
 from migrate.dual.lazy_conversion import LazyConversion
 from migrate.dual.store_pair import SeparateDatabases, SharedDatabase, StorePair
-from migrate.dual.store_paths import MAX_SKIPS, Places, check_can_start, check_places, has_new_store
+from migrate.dual.store_paths import MAX_SKIPS, StorePaths, check_can_start, check_places, has_new_store
 from migrate.dual.sweep import present_keys
 from migrate.errors import RefusedError
 from migrate.stores.cursor_file import (
@@ -72,7 +72,7 @@ class OpenedStores:
 
 
 def open_stores(
-    places: Places,
+    places: StorePaths,
     conversion: LazyConversion,
     durability: Durability,
     resources: ExitStack,
@@ -123,13 +123,13 @@ def _check_application_stopped(*directories: Path) -> None:
     check_unlocked([lock for directory in directories for lock in locks_above(directory)], but=os.getpid())
 
 
-def _open_old(places: Places, durability: Durability, resources: ExitStack) -> LiveDatabase:
+def _open_old(places: StorePaths, durability: Durability, resources: ExitStack) -> LiveDatabase:
     own = durability if places.is_shared else Durability(sync=False, wal=True)
     filtered = places.target_family if places.is_shared else None
     return resources.enter_context(open_live(places.old_directory, sync=own.sync, wal=own.wal, filtered=filtered))
 
 
-def _open_new(places: Places, durability: Durability, resources: ExitStack) -> LiveDatabase:
+def _open_new(places: StorePaths, durability: Durability, resources: ExitStack) -> LiveDatabase:
     make_directories(places.directory)  # a power cut must not remove the directory that the old store was emptied into
     opened = open_live(places.directory, sync=durability.sync, wal=durability.wal, filtered=places.target_family)
     database = resources.enter_context(opened)
@@ -137,7 +137,7 @@ def _open_new(places: Places, durability: Durability, resources: ExitStack) -> L
     return database
 
 
-def _check_same_pair(places: Places) -> None:
+def _check_same_pair(places: StorePaths) -> None:
     """Raises RefusedError where an adapter has worked on other stores than these, or with other formats."""
     cursors = read_cursors(places)
     known = [cursor.pair for cursor in (cursors.old, cursors.new) if cursor is not None]
@@ -152,7 +152,7 @@ def _check_same_pair(places: Places) -> None:
             )
 
 
-def _check_not_gone_back(places: Places, cursors: Cursors, new_database: LiveDatabase) -> None:
+def _check_not_gone_back(places: StorePaths, cursors: Cursors, new_database: LiveDatabase) -> None:
     """Raises RefusedError where the new store has lost records that were moved into it."""
     known = [cursor.new_sequence_number for cursor in (cursors.old, cursors.new) if cursor is not None]
     if new_database.sequence_number >= max(known, default=0):
@@ -286,7 +286,7 @@ class Cursors:
         return is_same or self.old.previous_token == self.new_token
 
 
-def read_cursors(places: Places) -> Cursors:
+def read_cursors(places: StorePaths) -> Cursors:
     """The cursors of both directories, valid only while the old store is locked."""
     return Cursors(read_cursor(places.old_directory), read_cursor(places.directory), is_announced(places.directory))
 

@@ -25,7 +25,7 @@ MAX_SKIPS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class StorePaths:
     """The directory and the column family of the old and of the new store."""
 
     directory: Path
@@ -59,14 +59,14 @@ class Places:
 
 def find_places(
     path: Path, old_path: Path | None, source: tuple[Format, str | None], target: tuple[Format, str | None]
-) -> Places:
+) -> StorePaths:
     """Resolve where both stores lie. `source`, `target`: with a column family for the formats that do not fix it.
 
     Raises SpecError where the two stores would be the same one, or one cannot be converted to the other.
     """
     _check_formats(source[0], target[0])
     directory = path.resolve()
-    places = Places(
+    places = StorePaths(
         directory=directory,
         old_directory=directory if old_path is None else old_path.resolve(),
         source=source[0],
@@ -106,13 +106,13 @@ def _family(known: Format, named: str | None, argument: str) -> str:
     return own[0]
 
 
-def has_new_store(places: Places) -> bool:
+def has_new_store(places: StorePaths) -> bool:
     """Whether the new store's column family exists."""
     is_made = is_rocksdb(places.directory) and not is_half_made(places.directory)
     return is_made and places.target_family in families_of(places.directory)
 
 
-def check_places(places: Places, *, create: bool) -> bool:
+def check_places(places: StorePaths, *, create: bool) -> bool:
     """Whether there is an old store. Raises RefusedError where a directory does not hold what was named."""
     for folder in places.directories:
         if folder.exists() and not folder.is_dir():
@@ -130,7 +130,7 @@ def check_places(places: Places, *, create: bool) -> bool:
     return True
 
 
-def _may_start_empty(places: Places, *, create: bool) -> bool:
+def _may_start_empty(places: StorePaths, *, create: bool) -> bool:
     """Always False: there is no old store, and none is needed. Raises RefusedError where one is."""
     if not places.is_shared and has_new_store(places):
         if not (places.directory / CURSOR_FILE).exists():
@@ -146,7 +146,7 @@ def _may_start_empty(places: Places, *, create: bool) -> bool:
     )
 
 
-def _check_new_directory(places: Places) -> None:
+def _check_new_directory(places: StorePaths) -> None:
     """Raises RefusedError where the new store's directory holds something else."""
     directory = places.directory
     if _may_be_made(places):
@@ -166,12 +166,12 @@ def _check_new_directory(places: Places) -> None:
         )
 
 
-def _may_be_made(places: Places) -> bool:
+def _may_be_made(places: StorePaths) -> bool:
     """Whether the new store's directory is empty, or holds only what a crash left of its first opening."""
     return not places.is_shared and is_half_made(places.directory)
 
 
-def _check_not_started(places: Places) -> None:
+def _check_not_started(places: StorePaths) -> None:
     """Raises RefusedError where the new store is missing, and the old one may have been emptied into it."""
     if any(map(has_started, places.directories)):
         raise RefusedError(
@@ -181,7 +181,7 @@ def _check_not_started(places: Places) -> None:
         )
 
 
-def _check_families(places: Places) -> None:
+def _check_families(places: StorePaths) -> None:
     """Raises RefusedError where the families of the old store's directory do not fit the formats (I10)."""
     directory = places.old_directory
     families = families_of(directory)
@@ -198,7 +198,7 @@ def _check_families(places: Places) -> None:
         )
 
 
-def check_can_start(database: LiveDatabase, places: Places, conversion: LazyConversion, *, create: bool) -> None:
+def check_can_start(database: LiveDatabase, places: StorePaths, conversion: LazyConversion, *, create: bool) -> None:
     """Raises RefusedError where a new store must not be created: the old one does not have the named format, has
     records in other column families too, or was emptied before."""
     old = database.family(places.source_family)
@@ -219,7 +219,7 @@ def check_can_start(database: LiveDatabase, places: Places, conversion: LazyConv
         check_default_is_empty(default, places.source_family, places.old_directory, max_skips=MAX_SKIPS)
 
 
-def _check_sample(old: Family, places: Places, conversion: LazyConversion) -> None:
+def _check_sample(old: Family, places: StorePaths, conversion: LazyConversion) -> None:
     """Raises RefusedError where no record of a sample can be converted, or where keys change their order."""
     scan = old.scan(max_skips=MAX_SKIPS)
     try:

@@ -21,7 +21,7 @@ _SIGN = -(1 << 63)
 
 
 @dataclass(frozen=True, slots=True)
-class Entries:
+class RestoredEntries:
     """What changelog records are restored to, in the order of the records."""
 
     puts: Batch
@@ -105,13 +105,13 @@ class FromChangelog:
         self._beside = () if programs is None else programs.beside
         self._entry = None if programs is None else CompiledColumn(programs.entry)
 
-    def __call__(self, batch: ChangelogBatch) -> Entries:
+    def __call__(self, batch: ChangelogBatch) -> RestoredEntries:
         """The entries. Raises EntryError for a record that has none."""
         deleted: list[bytes] = []
         if None in batch.values:
             deleted = [key for key, value in zip(batch.keys, batch.values, strict=True) if value is None]
             batch = batch.where([value is not None for value in batch.values])
-        return Entries(self._puts(batch), list(batch.timestamps), deleted)
+        return RestoredEntries(self._puts(batch), list(batch.timestamps), deleted)
 
     def _puts(self, batch: ChangelogBatch) -> Batch:
         if self._entry is None:

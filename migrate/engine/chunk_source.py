@@ -56,15 +56,15 @@ def inputs_of(plan: DatabasePlan, directories: dict[str, Path], known_times: str
 
 
 @contextmanager
-def open_inputs(inputs: Inputs, source: Format) -> Iterator[Records]:
+def open_inputs(inputs: Inputs, source: Format) -> Iterator[ChunkSource]:
     """Open the inputs. Raises RefusedError where one cannot be opened."""
     with ExitStack() as stack:
         databases = [stack.enter_context(open_pooled(Path(directory))) for directory in inputs.directories]
-        yield Records(inputs, source, databases, stack.enter_context(open_times(inputs.known_times)))
+        yield ChunkSource(inputs, source, databases, stack.enter_context(open_times(inputs.known_times)))
 
 
 @dataclass(slots=True)
-class Records:
+class ChunkSource:
     """The open inputs of a chunk."""
 
     inputs: Inputs

@@ -17,7 +17,7 @@ from formats import Conversion, EntryError, LossError
 from formats.program import ByteProgram
 from migrate.engine.bail_out import BailOutError
 from migrate.engine.changelog_codec import family_prefix
-from migrate.engine.chunk_source import Records, open_inputs
+from migrate.engine.chunk_source import ChunkSource, open_inputs
 from migrate.engine.columns import TIME_BYTES, CompiledProgram, compile_program, unpacked_times
 from migrate.engine.engine import Digest, FamilyWork, Hooks, NewFamily, OnRecord, Passed
 from migrate.engine.key_times import TimesColumn
@@ -275,14 +275,14 @@ def scan(work: FamilyWork, check: Callable[[], None]) -> Passed:
     return _passed(source, pumped)
 
 
-def converted(work: FamilyWork, hooks: Hooks, source: Records) -> Iterator[Batch]:
+def converted(work: FamilyWork, hooks: Hooks, source: ChunkSource) -> Iterator[Batch]:
     """The new records of a family."""
     old = source.batches(work.mapping, work.keys)
     return convert_all(old, _converter(work, hooks, source), lambda _: hooks.check())
 
 
 def expected_and_actual(
-    work: FamilyWork, hooks: Hooks, source: Records, new: NewFamily, opened: tuple[Database, Database | None]
+    work: FamilyWork, hooks: Hooks, source: ChunkSource, new: NewFamily, opened: tuple[Database, Database | None]
 ) -> Iterator[tuple[Batch, Batch]]:
     """The records that the new store should have and those that it has, from the first to the last expected one."""
     target, overlay = opened
@@ -303,12 +303,12 @@ def open_new(new: NewFamily) -> Iterator[tuple[Database, Database | None]]:
         yield stack.enter_context(open_pooled(new.directory)), overlay
 
 
-def _converter(work: FamilyWork, hooks: Hooks, source: Records) -> Converter:
+def _converter(work: FamilyWork, hooks: Hooks, source: ChunkSource) -> Converter:
     how = (hooks.rejects, work.mapping.source, hooks.on_record)
     return make_converter(work.conversion, source.known_times, *how, left_out=hooks.left_out)
 
 
-def _passed(source: Records, pumped: Pumped) -> Passed:
+def _passed(source: ChunkSource, pumped: Pumped) -> Passed:
     return Passed(
         engine=Portable.name,
         scanned=pumped.scanned.so_far,

@@ -126,7 +126,7 @@ class Cluster:
         self._failures = Failures(connection, kind)
         with self._failures.explained("connect"):
             # By a name of its own: the requests of one that is dropped hang, or fail.
-            self._admin = AdminClient(connection.settings({"error_cb": self._failures.heed}))
+            self._admin = AdminClient(connection.settings({"error_cb": self._failures.on_error}))
 
     def __enter__(self) -> Self:
         with self._failures.explained("reach the broker"):
@@ -180,7 +180,7 @@ class Cluster:
         if now is None:
             return
         if str(now.topic_id) != topic.id:
-            text = f"topic {topic.name} is another one than it was: its id is {now.topic_id}, not {topic.id}"
+            text = f"topic {topic.name} was recreated: its ID is {now.topic_id}, not {topic.id}"
             raise self._failures.kind(text, hint="remove it yourself if nobody needs it")
         self._ask(f"delete topic {topic.name}", self._admin.delete_topics, [topic.name])
         self._awaited(
@@ -381,7 +381,7 @@ class Cluster:
                 if refused := self._failures.refused():
                     raise KafkaException(refused) from None
             else:
-                self._failures.forget()
+                self._failures.recovered()
                 return answer
 
     def _awaited(self, look: Callable[[], _Answer | None], otherwise: str) -> _Answer:
@@ -420,7 +420,7 @@ def take_over(
 
     seconds = min(patience, _ACCEPTED_SECONDS.get(connection.bootstrap, patience))
     while True:
-        ours = {**more, "transactional.id": transactional_id, "error_cb": failures.heed}
+        ours = {**more, "transactional.id": transactional_id, "error_cb": failures.on_error}
         settings = connection.settings({**ours, "transaction.timeout.ms": int(seconds * 1000)})
         for name in _WITHIN_A_TRANSACTION & settings.keys():
             settings[name] = min(int(settings[name]), int(seconds * 1000) - 100)

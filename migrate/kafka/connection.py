@@ -168,7 +168,7 @@ SIZE = "raise max.message.bytes of the topic (kafka-configs.sh --alter), then ru
 MEMBERS = "stop every instance of the application; a killed one stays a member until its session.timeout.ms ends"
 REPLICAS = "bring back the brokers that hold the topic's replicas, then run the same command again"
 OPEN = "wait until the application's open transaction ends, or end it with --fence"
-GONE = "the broker removed them (retention.ms, retention.bytes), or the topic was made anew"
+GONE = "the broker removed them (retention.ms, retention.bytes), or the topic was recreated"
 AGAIN = "see the broker's log; then run the same command again"
 _HINTS = {
     REACH: "_TRANSPORT _ALL_BROKERS_DOWN _RESOLVE _TIMED_OUT _TIMED_OUT_QUEUE _MSG_TIMED_OUT REQUEST_TIMED_OUT",
@@ -191,18 +191,18 @@ _CAUSES = ("_AUTHENTICATION", "_SSL", "_RESOLVE", "_TRANSPORT")
 
 @dataclass(slots=True)
 class Failures:
-    """Makes errors of a kind for one client, whose `error_cb` is `heed`."""
+    """Makes errors of a kind for one client, whose `error_cb` is `on_error`."""
 
     connection: Connection
     kind: type[MigrationError]
     _seen: dict[str, KafkaError] = field(default_factory=dict)
 
-    def heed(self, error: KafkaError) -> None:
+    def on_error(self, error: KafkaError) -> None:
         """Keep what the client reports beside its requests."""
         self._seen[error.name()] = error
 
-    def forget(self) -> None:
-        """The client gets on: what it reported is over."""
+    def recovered(self) -> None:
+        """The client has recovered."""
         self._seen.clear()
 
     def refused(self) -> KafkaError | None:

@@ -70,7 +70,7 @@ def read(
             "enable.auto.commit": False,
             "auto.offset.reset": "error",
             "enable.partition.eof": True,
-            "error_cb": failures.heed,
+            "error_cb": failures.on_error,
         }
         consumer = Consumer({**_TUNED, **connection.settings(ours)})
         try:
@@ -127,7 +127,7 @@ class _Range:
             self._wait(time.monotonic() - since)
             return None
         self._waited, self._reached = 0.0, None
-        self.failures.forget()
+        self.failures.recovered()
         return _batch(keys[: len(messages)], messages)
 
     def _records(self, messages: list[Message[Any, Any]]) -> list[Message[Any, Any]]:
@@ -163,7 +163,7 @@ class _Range:
             text = (
                 f"{self.what}: no records can be read from offset {self._reached} on, though it should reach {self.end}"
             )
-            hint = "an open transaction holds them back: wait until it ends; or the topic was made anew"
+            hint = "an open transaction holds them back: wait until it ends; or the topic was recreated"
             raise ChangelogFailedError(text, hint=hint)
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 

@@ -34,7 +34,7 @@ class Changelog(Stored):
     """The partition of both topics."""
 
 
-class Part(Stored):
+class TopicPart(Stored):
     """What one task writes to a changelog."""
 
     store_partition: str
@@ -62,7 +62,7 @@ class Topics(Stored):
     """The ids of the old and the new topics, by name; empty: the new ones may not exist yet."""
     starts: dict[str, int] = Field(default_factory=dict)
     """By store partition, the offset from which on the records in the new topic are ours."""
-    parts: tuple[Part, ...] = ()
+    parts: tuple[TopicPart, ...] = ()
     """What is to be written. They stay the same from run to run: so a later attempt at a part fences the one before."""
     owner: str = ""
     """Whose claims at the broker are this migration's: another one for each folder of a migration."""
@@ -106,9 +106,9 @@ class Produced(Stored):
     """The host that has written it from another copy of the store, and whose last offset this is; empty: this one."""
 
     @property
-    def part(self) -> Part:
+    def part(self) -> TopicPart:
         """What was written."""
-        return Part(store_partition=self.store_partition, database=self.database, keys=self.keys)
+        return TopicPart(store_partition=self.store_partition, database=self.database, keys=self.keys)
 
 
 class Times(Stored):
@@ -179,7 +179,7 @@ class Tail(Stored):
     newest_ms: int | None = None
     """The newest time of a key so far, by which segments expire; None: the store has no segments."""
     databases: tuple[str, ...]
-    """The RocksDB directories of the new store partition, once the tail is laid over it."""
+    """The RocksDB directories of the new store partition, once the tail is applied to it."""
     files: tuple[TailFile, ...]
     revision: str = ""
     """The revision of the conversion that made it; empty: the first one."""
@@ -217,7 +217,7 @@ def tails_in_order(committed: Iterable[Tail]) -> dict[str, list[Tail]]:
 
 
 def with_tails(plan: Plan, tails: Mapping[str, Sequence[Tail]]) -> Plan:
-    """The plan with the RocksDB directories that the new store partitions have once all tails are laid over them."""
+    """The plan with the RocksDB directories that the new store partitions have once all tails are applied to them."""
     last = {partition: found[-1].databases for partition, found in tails.items() if found}
     return plan.with_databases(last) if last else plan
 

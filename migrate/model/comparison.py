@@ -146,7 +146,7 @@ def as_verified(found: Mismatch, count: int = 1) -> Verified:
 
 
 class Totals(Value):
-    """Counts over all committed chunks, and the tails that a catch-up has laid over them."""
+    """Counts over all committed chunks, and the tails that a catch-up has applied to them."""
 
     chunks: int = 0
     records_in: int = 0

@@ -81,7 +81,7 @@ SWITCH_EVENTS = (
     "cutover.intended",
     "cutover.positioned",
     "cutover.exchanged",
-    "cutover.shelved",
+    "cutover.old-set-aside",
     "cutover.done",
     "cutover.committed",
     "rollback.started",

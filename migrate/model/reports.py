@@ -51,7 +51,7 @@ class Column(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class InconclusiveCheck:
     """What a check could not find out, which does not keep a run from starting."""
 
     detail: str
@@ -285,7 +285,7 @@ class VerifyReport(Report):
 
 
 class TailReport(Value):
-    """What one `catch-up` has read of one changelog, and laid over the new store partition."""
+    """What one `catch-up` has read of one changelog, and applied to the new store partition."""
 
     store_partition: str
     number: int

@@ -211,7 +211,7 @@ class Router(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class KeyRouter:
-    """A router by the partitioner, and a placement that is read anew for each question."""
+    """A router by the partitioner, and a placement that is read again for each question."""
 
     partitions: Mapping[str, int]
     """The number of partitions of each store's topics."""

@@ -41,7 +41,7 @@ class StoreType(Protocol[V_co]):
         ...
 
 
-class _Source(Protocol):
+class _OpenedSource(Protocol):
     """Where stores come from."""
 
     @property
@@ -55,11 +55,11 @@ class _Source(Protocol):
 class QueryableStores:
     """Stores to query by name. Safe to share between threads.
 
-    Files stay open as long as a view or an iterator refers to them. What is asked by name is found anew each time: ask
+    Files stay open as long as a view or an iterator refers to them. What is asked by name is looked up again each time: ask
     for a view once, and again after StateStoreMigratedError.
     """
 
-    def __init__(self, source: _Source) -> None:
+    def __init__(self, source: _OpenedSource) -> None:
         """Made by `of_directory`, `of_migration` or `of_adapter`."""
         self._source = source
         self._resolved: dict[str, list[Partition]] = {}

@@ -25,7 +25,7 @@ from migrate.systems import SYSTEMS, System, owner_around, system_of_application
 
 
 @dataclass(frozen=True, slots=True)
-class Application:
+class LocatedApplication:
     """The directory of one application."""
 
     path: Path
@@ -36,7 +36,7 @@ class Application:
 class StoreDatabase:
     """One RocksDB directory of an application: a store partition, or a segment of one."""
 
-    application: Application
+    application: LocatedApplication
     task: str
     store: str
     directory: Path
@@ -65,19 +65,19 @@ class StoreDatabase:
         return self.directory.parent if self.is_segment else self.directory
 
 
-def application_at(folder: Folder) -> Application | None:
+def application_at(folder: Folder) -> LocatedApplication | None:
     """The application whose directory it is, if any."""
     system = system_of_application(folder)
-    return None if system is None else Application(folder.path, system)
+    return None if system is None else LocatedApplication(folder.path, system)
 
 
-def application_around(path: Path) -> Application | None:
+def application_around(path: Path) -> LocatedApplication | None:
     """The application that `path` belongs to: its own directory, or that of a task, a store or a segment."""
     found = owner_around(path)
-    return None if found is None else Application(*found)
+    return None if found is None else LocatedApplication(*found)
 
 
-def databases_of(application: Application) -> Iterator[StoreDatabase]:
+def databases_of(application: LocatedApplication) -> Iterator[StoreDatabase]:
     """Every RocksDB directory of the application, ordered by task, store and segment."""
     for each in application.system.discovery.store_directories(application.path):
         yield StoreDatabase(application, each.task, each.store, each.path, each.is_segment)
@@ -92,7 +92,7 @@ def _in_utc(milliseconds: int) -> str:
 
 
 def application_places(
-    root: Path, applications: list[Application], databases: Iterable[StoreDatabase]
+    root: Path, applications: list[LocatedApplication], databases: Iterable[StoreDatabase]
 ) -> Iterator[PlaceReport]:
     """One report per application, after one for each directory that holds several applications of a system."""
     for system in SYSTEMS:
@@ -102,7 +102,7 @@ def application_places(
             if len(names) > 1 or folder == root:
                 kind = "applications" if len(names) > 1 else "application"
                 yield _place(system, folder, f"{system.title}: a state.dir with the {kind} {', '.join(names)}")
-    by_application: dict[Application, list[StoreDatabase]] = {}
+    by_application: dict[LocatedApplication, list[StoreDatabase]] = {}
     for database in databases:
         by_application.setdefault(database.application, []).append(database)
     for application in applications:
@@ -118,7 +118,7 @@ def _place(system: System, path: Path, sentence: str) -> PlaceReport:
     return PlaceReport(path=path, system=system.name, can_be_migrated=True, sentence=sentence)
 
 
-def _sentence(application: Application, databases: list[StoreDatabase]) -> str:
+def _sentence(application: LocatedApplication, databases: list[StoreDatabase]) -> str:
     tasks = {database.task for database in databases}
     stores = {database.store for database in databases}
     holds = f"{plural(len(stores), 'store')} in {plural(len(tasks), 'task')}" if databases else "without a store"

@@ -25,7 +25,7 @@ from migrate.spec.allowed import must_be_allowed
 from migrate.spec.spec import Spec, parse_spec
 from migrate.stores.rocksdb.layout import is_rocksdb
 from migrate.stores.rocksdb.unreadable import check_no_backup
-from migrate.survey.applications import Application, application_around, databases_of
+from migrate.survey.applications import LocatedApplication, application_around, databases_of
 from migrate.survey.databases import Place, database_report, formats_of, possible_formats, samples_of
 from migrate.survey.inspect_report import DatabaseReport, StoreReport
 from migrate.survey.inspection import WalkResult, inspect, migration_around, walk
@@ -373,7 +373,7 @@ class Located:
     path: Path
     store: str | None
     """The store whose directory was named; None: an application's directory or a standalone RocksDB directory was."""
-    application: Application | None
+    application: LocatedApplication | None
     """None: `path` is a standalone RocksDB directory."""
     note: str = ""
     """Why `path` is not the directory that was named."""
@@ -408,7 +408,7 @@ def locate(path: Path, *, store: str | None, is_standalone: bool) -> Located:
     return _below(path, walk(root, is_part=False))
 
 
-def _in_application(root: Path, application: Application, store: str | None) -> Located:
+def _in_application(root: Path, application: LocatedApplication, store: str | None) -> Located:
     home = application.path
     if root == home:
         return Located(root, None, application)

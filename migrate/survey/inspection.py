@@ -14,7 +14,7 @@ from migrate.stores.lock import lock_holders
 from migrate.stores.regular_files import MAX_DEPTH, Folder
 from migrate.stores.rocksdb.layout import is_rocksdb
 from migrate.survey.applications import (
-    Application,
+    LocatedApplication,
     StoreDatabase,
     application_around,
     application_at,
@@ -79,7 +79,7 @@ def inspect(path: str | Path, *, digest: bool = False) -> InspectReport:
     )
 
 
-def _holders(found: WalkResult, applications: Iterable[Application]) -> dict[Path, int]:
+def _holders(found: WalkResult, applications: Iterable[LocatedApplication]) -> dict[Path, int]:
     locks = [lock for each in applications for lock in each.system.layout.lock_files(each.path, [])]
     own = [lock for directory in found.databases for lock in (*locks_above(directory), directory / "LOCK")]
     try:
@@ -150,7 +150,7 @@ class WalkResult:
     """The directories that a walk recognised, in the order of names."""
 
     databases: list[Path] = field(default_factory=list)
-    applications: list[Application] = field(default_factory=list)
+    applications: list[LocatedApplication] = field(default_factory=list)
     migrations: list[Path] = field(default_factory=list)
     others: list[PlaceReport] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -188,7 +188,7 @@ def _walk(folder: Folder, found: WalkResult, *, is_part: bool, depth: int = 0) -
         _walk(below, found, is_part=is_part, depth=depth + 1)
 
 
-def _recognise(folder: Folder, found: WalkResult) -> Path | Application | PlaceReport | None:
+def _recognise(folder: Folder, found: WalkResult) -> Path | LocatedApplication | PlaceReport | None:
     """What the directory is, which is added to `found`; None: nothing known."""
     if is_migration(folder):
         found.migrations.append(folder.path)

@@ -71,7 +71,7 @@ class UnsupportedReport(Value):
     """A kind of store that is known but cannot be migrated."""
 
     name: str
-    told_by: str
+    recognized_by: str
     reason: str
     instead: str
     """What to do instead."""
@@ -92,7 +92,9 @@ def known_formats() -> FormatsReport:
         formats=tuple(map(_format_report, FORMATS)),
         serdes=tuple(SerdeReport.model_validate(serde, from_attributes=True) for serde in SERDES),
         unsupported=tuple(
-            UnsupportedReport(name=kind.name, told_by=kind.recognized_by, reason=kind.reason, instead=kind.instead)
+            UnsupportedReport(
+                name=kind.name, recognized_by=kind.recognized_by, reason=kind.reason, instead=kind.instead
+            )
             for kind in unsupported
         ),
     )

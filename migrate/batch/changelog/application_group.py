@@ -13,16 +13,16 @@ from migrate.kafka.cluster import Cluster, Committed, Ends
 from migrate.model.changelogs import Changelog
 from migrate.model.display import plural
 from migrate.model.journal import GroupOffset
-from migrate.model.reports import Doubt, SetBack
+from migrate.model.reports import InconclusiveCheck, SetBack
 from migrate.spec.changelog_way import application_of, is_said_to_be_stopped, new_names
 from migrate.spec.spec import Spec
 
 _REPARTITION = "-repartition"
 
 
-def hidden_offsets(application: str) -> Doubt:
+def hidden_offsets(application: str) -> InconclusiveCheck:
     """What it means that a group is there, and the broker shows no offset of it."""
-    return Doubt(
+    return InconclusiveCheck(
         f"the broker shows no offset that group {application} has committed, and rollback could set none back",
         "let this user READ, DESCRIBE and DESCRIBE_CONFIGS the application's inputs (docs/changelogs.md)",
     )
@@ -131,7 +131,7 @@ _SAY_SO = (
 )
 
 
-def check_group(cluster: Cluster, application: str, spec: Spec, *, only_reads: bool = False) -> str | Doubt:
+def check_group(cluster: Cluster, application: str, spec: Spec, *, only_reads: bool = False) -> str | InconclusiveCheck:
     """Raises RefusedError where the application's group has members, and BrokerError where nothing tells.
 
     The members of a group of Kafka Streams' own protocol are found out by a commit; `only_reads`: not by this command.
@@ -141,10 +141,12 @@ def check_group(cluster: Cluster, application: str, spec: Spec, *, only_reads: b
     except BrokerError as error:
         if not is_said_to_be_stopped(spec):
             raise
-        return Doubt(f"{error.message}: that it has stopped is what [changelog] application says", _EVERY_INSTANCE)
+        return InconclusiveCheck(
+            f"{error.message}: that it has stopped is what [changelog] application says", _EVERY_INSTANCE
+        )
 
 
-def _check_group(cluster: Cluster, application: str, *, only_reads: bool) -> str | Doubt:
+def _check_group(cluster: Cluster, application: str, *, only_reads: bool) -> str | InconclusiveCheck:
     group = cluster.group(application)
     if group.members:
         hosts = sorted({member.host.lstrip("/") for member in group.members})
@@ -156,7 +158,7 @@ def _check_group(cluster: Cluster, application: str, *, only_reads: bool) -> str
     if group.state not in ("DEAD", "UNKNOWN"):
         return f"group {application} has no members"
     if only_reads and cluster.committed(application, stable=False):
-        return Doubt(
+        return InconclusiveCheck(
             f"whether group {application} has members cannot be read: run and cutover commit one of its own offsets "
             "unchanged, which is refused while it has some",
             _EVERY_INSTANCE,

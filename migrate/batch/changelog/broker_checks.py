@@ -1,6 +1,6 @@
 """What must hold at the broker before a migration's changelogs are written; `preflight/changelog.py` names each check.
 
-What a client cannot ask is a `Doubt`: said, and never passed as checked.
+What a client cannot ask is a `InconclusiveCheck`: said, and never passed as checked.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from migrate.kafka.cluster import Cluster, Ends, Topic
 from migrate.kafka.connection import Connection
 from migrate.model.changelogs import Changelog, Topics, Way
 from migrate.model.display import plural, size
-from migrate.model.reports import Behind, Doubt, Held
+from migrate.model.reports import Behind, Held, InconclusiveCheck
 from migrate.spec.allowed import LOST_TOMBSTONES, allowing
 from migrate.spec.changelog_way import application_of, check_catch_up, way_of
 from migrate.spec.spec import Spec
@@ -46,7 +46,7 @@ _FENCE = (
 
 
 @dataclass
-class AtBroker:
+class BrokerFacts:
     """The facts about a migration's changelogs, each asked for once; `close` ends the connection."""
 
     spec: Spec
@@ -121,7 +121,7 @@ class AtBroker:
         self.cluster  # noqa: B018 - connects
         return self.connection.bootstrap
 
-    def group(self, *, only_reads: bool) -> str | Doubt:
+    def group(self, *, only_reads: bool) -> str | InconclusiveCheck:
         """That the application's group has no members."""
         return check_group(self.cluster, application_of(self.spec), self.spec, only_reads=only_reads)
 
@@ -141,7 +141,7 @@ class AtBroker:
                 raise RefusedError(
                     f"{each.store_partition} has partition {each.number} of {each.topic}, which has only "
                     f"{plural(topic.partitions, 'partition')}",
-                    hint="the topic is not this application's, or was made again: check [changelog] application_id and "
+                    hint="the topic is not this application's, or was recreated: check [changelog] application_id and "
                     "`bootstrap`",
                 )
             if self.standing.changelogs.topics is not None:
@@ -156,7 +156,7 @@ class AtBroker:
     def _tasks(self, topic: str) -> int:
         return sum(each.topic == topic for each in self.changelogs)
 
-    def position(self) -> str | Doubt:
+    def position(self) -> str | InconclusiveCheck:
         """That every store has what its changelog has; or how many records it is behind, which is no failure."""
         stated = reached(self.spec, self.standing, self.source)
         found = Positions()
@@ -172,7 +172,7 @@ class AtBroker:
             check_catch_up(self.spec, self.conversion, "; ".join(found.behind))
         return found.in_words(self.way, self.spec.run.source)
 
-    def times(self) -> str | Doubt:
+    def times(self) -> str | InconclusiveCheck:
         """That the time of each key's last record is still in the old changelogs."""
         stated = positions(self.spec, self.source)
         lost = []
@@ -181,10 +181,12 @@ class AtBroker:
             checked_end(each, stated[each.store_partition], ends)
             lost += [lost_beginning(each, ends, self.spec, self.conversion)]
         if found := [sentence for sentence in lost if sentence is not None]:
-            return Doubt("; ".join(found), "know that these keys get another time; nothing brings theirs back")
+            return InconclusiveCheck(
+                "; ".join(found), "know that these keys get another time; nothing brings theirs back"
+            )
         return "every changelog begins at its first record"
 
-    def settings(self) -> str | Doubt:
+    def settings(self) -> str | InconclusiveCheck:
         """That what is written is kept, and can be written at all."""
         doubts = []
         for name, topic in self.old_topics.items():
@@ -211,7 +213,7 @@ class AtBroker:
             if self.way != "none" and "delete" in policy and most >= 0:
                 doubts.append(f"{name} has retention.bytes = {most}: beyond that the broker removes records")
         if doubts:
-            return Doubt("; ".join(doubts), "change the setting, or know that a restore may lack records")
+            return InconclusiveCheck("; ".join(doubts), "change the setting, or know that a restore may lack records")
         limits = sorted({topic.max_message_bytes for topic in self.old_topics.values()})
         return f"compacted; records of up to {' or '.join(map(size, limits))}"
 
@@ -238,7 +240,7 @@ class AtBroker:
         claims = seen_claims(self.cluster, fleet_of(self.spec, self._wanted).group)
         return held_partitions(self.cluster, self._wanted, claims)
 
-    def missing(self) -> str | Doubt:
+    def missing(self) -> str | InconclusiveCheck:
         """That each partition with keys is on this host, or written by another one; the cut-over insists on it."""
         missing, found = [each for each in self.held if each.missing], "; ".join(map(str, self.held))
         if not missing:
@@ -247,17 +249,17 @@ class AtBroker:
         if word is not None:
             return f'{found} ([changelog] missing = "{word}")'
         ways = ways_out(self.way, has_begun=bool(self.standing.changelogs.opened))
-        return Doubt(in_words(missing), f"before the cut-over: {ways}")
+        return InconclusiveCheck(in_words(missing), f"before the cut-over: {ways}")
 
     def repartition(self) -> str:
         """That no input waits in a topic which the new code would name by the new store."""
         return check_repartition(self.cluster, self.spec, self.changelogs)
 
-    def other_topics(self) -> str | Doubt:
+    def other_topics(self) -> str | InconclusiveCheck:
         """That no other topic of the application holds what the new version may read in its new form."""
         return check_other_topics(self.cluster, self.spec, self.conversion)
 
-    def authorised(self) -> str | Doubt:
+    def authorised(self) -> str | InconclusiveCheck:
         """That this user may do with the topics what this way needs, as far as the broker says."""
         return check_rights(self.cluster, application_of(self.spec), self.way, self.old_topics, self.changelogs)
 
@@ -279,7 +281,7 @@ _ALLOWED: dict[Way, str] = {
 
 def check_rights(
     cluster: Cluster, application: str, way: Way, old: Mapping[str, Topic], every: Sequence[Changelog]
-) -> str | Doubt:
+) -> str | InconclusiveCheck:
     """Raises RefusedError for a right that the way needs and this user lacks. `old`: the old topics by name."""
     unknown = []
     for name, topic in old.items():
@@ -294,7 +296,7 @@ def check_rights(
             else:
                 unknown += _missing(cluster, new, {"READ", "WRITE"})
     if unknown:
-        return Doubt(f"the broker does not say what this user may do with {', '.join(unknown)}", _RIGHTS)
+        return InconclusiveCheck(f"the broker does not say what this user may do with {', '.join(unknown)}", _RIGHTS)
     is_known = way != "none" and cluster.group(application).state not in ("DEAD", "UNKNOWN")
     if is_known and not cluster.committed(application, stable=False):
         return hidden_offsets(application)
@@ -329,8 +331,8 @@ class Positions:
         text = f"{_place(each, position)}, which ends at {ends.end}"
         if not may_be_ahead:
             raise RefusedError(
-                f"{text}: the topic was made again, or is another one",
-                hint="check [changelog] bootstrap; where the topic was made again: start the old application, let it "
+                f"{text}: the topic was recreated, or is another one",
+                hint="check [changelog] bootstrap; where the topic was recreated: start the old application, let it "
                 "restore, and stop it cleanly",
             )
         self.ahead.append(f"{text}; it is taken for the end, as the owner counts its stops")
@@ -365,19 +367,21 @@ class Positions:
             )
         self.gone.append(f"{gone} (allowed by name)")
 
-    def in_words(self, way: Way, source: str) -> str | Doubt:
+    def in_words(self, way: Way, source: str) -> str | InconclusiveCheck:
         """What is to be said of all of them. `source`: whether the stores are live, or of a snapshot."""
         behind = "; ".join(self.behind)
         if self.ahead:
             every = "; ".join([*self.ahead, *self.gone, *self.behind])
-            return Doubt(every, "make sure that these topics were not made again")
+            return InconclusiveCheck(every, "make sure that these topics were not recreated")
         if self.gone:
-            return Doubt("; ".join(self.gone + self.behind), f"{_CATCH_UP}; keys that were deleted since may come back")
+            return InconclusiveCheck(
+                "; ".join(self.gone + self.behind), f"{_CATCH_UP}; keys that were deleted since may come back"
+            )
         if not behind:
             return "every store has all that its changelog has"
         if way == "none":
             return f"{behind}: the application replays these records"
-        return f"{behind}; {_CATCH_UP}" if source == "snapshot" else Doubt(behind, _CATCH_UP)
+        return f"{behind}; {_CATCH_UP}" if source == "snapshot" else InconclusiveCheck(behind, _CATCH_UP)
 
 
 def _place(each: Changelog, position: int) -> str:

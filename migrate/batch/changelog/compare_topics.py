@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from migrate.batch.changelog.broker_access import cluster_of, has_records, settled
-from migrate.batch.changelog.host_claims import Fleet, fleet_of, place_of
+from migrate.batch.changelog.host_claims import HostClaims, fleet_of, place_of
 from migrate.batch.changelog.store_changelogs import reached
 from migrate.batch.changelog.write_topics import Work
 from migrate.batch.chunk.executor import Executor, collected
@@ -14,7 +14,7 @@ from migrate.batch.ledger.changelog_standing import contents_of
 from migrate.errors import RefusedError, VerificationError
 from migrate.kafka.claims import Claim
 from migrate.kafka.cluster import Cluster
-from migrate.model.changelogs import Changelog, Part, Produced, Topics
+from migrate.model.changelogs import Changelog, Produced, TopicPart, Topics
 from migrate.model.comparison import Reread
 from migrate.model.display import plural
 from migrate.model.ledger_row import Row, Step
@@ -159,11 +159,11 @@ def _compared(context: Context, executor: Executor, work: Work, whole: Mapping[s
     return {each.store_partition: each for each in found if each.ok}
 
 
-def _rows(context: Context, contents: Mapping[Part, str], tail: int, claim: Claim, found: Reread) -> Iterator[Row]:
+def _rows(context: Context, contents: Mapping[TopicPart, str], tail: int, claim: Claim, found: Reread) -> Iterator[Row]:
     """Receipts of the parts and tails, with the last offset of the host that has written them, and the comparison."""
     partition = found.store_partition
     parts = [(part, 0, content) for part, content in contents.items() if part.store_partition == partition]
-    parts += [(Part(store_partition=partition, database=""), tail, str(tail))] if tail else []
+    parts += [(TopicPart(store_partition=partition, database=""), tail, str(tail))] if tail else []
     for part, number, content in parts:
         receipt = Produced(
             store_partition=partition,
@@ -182,7 +182,7 @@ def _rows(context: Context, contents: Mapping[Part, str], tail: int, claim: Clai
     yield row_of(context, Step.REREAD, found)
 
 
-def _reason(fleet: Fleet, changelog: Changelog, claim: Claim | None, at: int) -> tuple[str, str]:
+def _reason(fleet: HostClaims, changelog: Changelog, claim: Claim | None, at: int) -> tuple[str, str]:
     """Why this host can neither write the changelog nor adopt it, and what to do."""
     partition = changelog.store_partition
     if claim is None or not claim.holds:

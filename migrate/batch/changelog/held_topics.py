@@ -18,7 +18,7 @@ from migrate.kafka.cluster import Cluster, Ends
 from migrate.kafka.reader import read
 from migrate.model.changelogs import Topics, Way
 from migrate.model.display import plural
-from migrate.model.reports import Behind, Doubt, Held
+from migrate.model.reports import Behind, Held, InconclusiveCheck
 from migrate.spec.changelog_way import application_of, new_names
 from migrate.spec.spec import Spec
 from migrate.stores.batch import ChangelogBatch
@@ -149,7 +149,7 @@ def other_stores(spec: Spec) -> tuple[str, ...]:
     return tuple(sorted(_on_disk(spec) - _migrated(spec)))
 
 
-def check_other_topics(cluster: Cluster, spec: Spec, conversion: Conversion) -> str | Doubt:
+def check_other_topics(cluster: Cluster, spec: Spec, conversion: Conversion) -> str | InconclusiveCheck:
     """Which other internal topics of the application hold records, where keys or values get another form."""
     if not changes_payloads(conversion):
         return "keys and values keep their form"
@@ -158,7 +158,7 @@ def check_other_topics(cluster: Cluster, spec: Spec, conversion: Conversion) -> 
         return "no other internal topic holds records"
     what = f"{plural(len(found), 'internal topic')} of the application beside the migrated: {'; '.join(found)}"
     is_meant = spec.changelog is not None and spec.changelog.other_topics == "leave"
-    return f"left as they are: {what}" if is_meant else Doubt(what, _FIX)
+    return f"left as they are: {what}" if is_meant else InconclusiveCheck(what, _FIX)
 
 
 def _with_records(cluster: Cluster, spec: Spec) -> Iterator[str]:

@@ -24,7 +24,7 @@ def place_of(changelog: Changelog) -> Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class HostClaims:
     """The hosts of a migration, as one of them sees them."""
 
     connection: Connection
@@ -87,7 +87,7 @@ class Fleet:
 
         change_claims(self.connection, self.group, change)
 
-    def give_up(self) -> Claims:
+    def release(self) -> Claims:
         """Say that this host uses nothing of what it has written, or adopted. Returns all claims."""
 
         def change(now: Claims) -> Claims:
@@ -104,7 +104,9 @@ class Fleet:
 
         return change_claims(self.connection, self.group, change)
 
-    def take(self, claims: Claims, free: Collection[str], reached: Mapping[str, int | None], *, again: bool) -> Topics:
+    def acquire(
+        self, claims: Claims, free: Collection[str], reached: Mapping[str, int | None], *, again: bool
+    ) -> Topics:
         """The topics with what this host writes, of what is `free` or was claimed before; the claims are made.
 
         `again`: what this host has written before does not count.
@@ -137,7 +139,7 @@ class Fleet:
     def _is_mine(self, claim: Claim | None) -> bool:
         return claim is not None and claim.holds and claim.owner == self.topics.owner
 
-    def mark(
+    def publish(
         self,
         state: ClaimState,
         last: Mapping[str, int | None] | None = None,
@@ -165,6 +167,6 @@ class Fleet:
         )
 
 
-def fleet_of(spec: Spec, topics: Topics) -> Fleet:
+def fleet_of(spec: Spec, topics: Topics) -> HostClaims:
     """The hosts that migrate by this spec. Raises SpecError."""
-    return Fleet(connection_of(spec), spec.name, topics)
+    return HostClaims(connection_of(spec), spec.name, topics)

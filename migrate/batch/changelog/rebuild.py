@@ -14,7 +14,7 @@ from migrate.batch.changelog.application_group import check_group, open_transact
 from migrate.batch.changelog.broker_access import cluster_of, expired_before, has_records, settled
 from migrate.batch.changelog.compare_topics import check_equal
 from migrate.batch.changelog.held_topics import held_partitions
-from migrate.batch.changelog.host_claims import Fleet, fleet_of, place_of
+from migrate.batch.changelog.host_claims import HostClaims, fleet_of, place_of
 from migrate.batch.changelog.tails import tail_task
 from migrate.batch.changelog.write_topics import begin_writing, end_writing, transactional_id
 from migrate.batch.chunk.executor import Executor, collected
@@ -27,7 +27,7 @@ from migrate.batch.source.source import source_system
 from migrate.errors import RefusedError
 from migrate.kafka.claims import Claims
 from migrate.kafka.cluster import Cluster, Ends
-from migrate.model.changelogs import Changelog, Part, Produced, Rebuilt, Tail, Topics, with_rebuilt
+from migrate.model.changelogs import Changelog, Produced, Rebuilt, Tail, TopicPart, Topics, with_rebuilt
 from migrate.model.comparison import Reread, Totals
 from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import FamilyMapping, Plan
@@ -63,7 +63,7 @@ class _Rebuilding:
     context: Context
     executor: Executor
     cluster: Cluster
-    fleet: Fleet
+    fleet: HostClaims
     ends: Mapping[str, Ends]
     """Of the old changelogs, by store partition."""
 
@@ -81,7 +81,7 @@ class _Rebuilding:
                 raise open_transaction((each, ends[each.store_partition]), "wait until it ends")
         fleet = fleet_of(context.spec, with_rebuilt(topics, tuple(free)))
         reached = {partition: found.stable for partition, found in ends.items()}
-        claimed = fleet.take(claims, [*ends], reached, again=True).claimed if free else ()
+        claimed = fleet.acquire(claims, [*ends], reached, again=True).claimed if free else ()
         if not claimed:
             return None
         mine = with_rebuilt(topics, tuple(each for each in free if each.store_partition in claimed))
@@ -141,7 +141,7 @@ class _Rebuilding:
         check_equal(found, self._topics)
         context.notify("rebuild.verified", found=found)
         last = {name: each.produced.last_offset for name, each in known.items() if each.produced is not None}
-        self.fleet.mark("written", last, {name: each.tail.end for name, each in known.items()})
+        self.fleet.publish("written", last, {name: each.tail.end for name, each in known.items()})
 
     def _commit(self, found: Iterable[Rebuilt]) -> None:
         if rows := [self._row(each) for each in found]:
@@ -201,8 +201,8 @@ def _is_at_work(context: Context, cluster: Cluster) -> bool:
     return False
 
 
-def _part(each: Rebuilt) -> Part:
-    return Part(store_partition=each.tail.store_partition, database="")
+def _part(each: Rebuilt) -> TopicPart:
+    return TopicPart(store_partition=each.tail.store_partition, database="")
 
 
 def _changelogs(context: Context, missing: Sequence[Held]) -> list[Changelog]:
@@ -217,7 +217,7 @@ def _changelogs(context: Context, missing: Sequence[Held]) -> list[Changelog]:
     return found
 
 
-def _is_free(cluster: Cluster, fleet: Fleet, claims: Claims, changelog: Changelog) -> bool:
+def _is_free(cluster: Cluster, fleet: HostClaims, claims: Claims, changelog: Changelog) -> bool:
     """Whether this host may write it: nobody else has claimed it, and there are no records of nobody."""
     claim = claims.get(place_of(changelog))
     if claim is not None and claim.holds:

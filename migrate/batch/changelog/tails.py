@@ -24,7 +24,7 @@ from migrate.batch.source.snapshot import snapshot_record
 from migrate.batch.source.source import source_system, target_system
 from migrate.errors import RefusedError
 from migrate.kafka.cluster import Cluster, Ends
-from migrate.model.changelogs import Changelog, Part, Produced, Segments, Tail
+from migrate.model.changelogs import Changelog, Produced, Segments, Tail, TopicPart
 from migrate.model.comparison import Reread
 from migrate.model.ledger_row import Step
 from migrate.model.plan import FamilyMapping
@@ -74,7 +74,7 @@ def tail_tasks(context: Context, before: Standing, cluster: Cluster, every: Mapp
         if (offset or 0) > ends.end and not source_system(spec).offsets.counts_stops:
             raise RefusedError(
                 f"{partition} is at {offset} of {changelog.topic}-{changelog.number}, which ends at {ends.end}",
-                hint="was the topic made again since? is [changelog] bootstrap the application's cluster?",
+                hint="was the topic recreated since? is [changelog] bootstrap the application's cluster?",
             )
         start = max(offset or 0, ends.start)
         if start >= ends.stable:
@@ -154,7 +154,7 @@ def write_tails(context: Context, executor: Executor) -> None:
     """
     tails, migration_id = context.standing.tails, context.plan.migration_id
     left = context.standing.changelogs.unwritten_tails(tails)
-    unwritten = [_Some(context, context.topics.of(partition), found) for partition, found in left.items()]
+    unwritten = [_TailBatch(context, context.topics.of(partition), found) for partition, found in left.items()]
     if unwritten:
         with cluster_of(context.spec) as cluster:
             end_writing(cluster, context.home)  # of a command that was killed: its tasks may live on
@@ -181,7 +181,7 @@ def _read_back(context: Context, executor: Executor) -> None:
             last = max((each.tail for each in before), default=0)
             offsets = [each.last_offset for each in before if each.last_offset is not None]
             start = max(offsets, default=topics.starts[partition] - 1) + 1
-            left = _Some(context, topics.of(partition), [each for each in tails[partition] if each.number > last])
+            left = _TailBatch(context, topics.of(partition), [each for each in tails[partition] if each.number > last])
             tasks.append(left.reread_task(cluster, start))
     found = collected(executor, tasks, Reread, name=context.spec.name, stop=context.stop)
     record_comparisons(context, found, "tail.verified")
@@ -189,7 +189,7 @@ def _read_back(context: Context, executor: Executor) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Some:
+class _TailBatch:
     """Some tails of a store partition that follow each other."""
 
     context: Context
@@ -197,8 +197,8 @@ class _Some:
     tails: Sequence[Tail]
 
     @property
-    def _part(self) -> Part:
-        return Part(store_partition=self.changelog.store_partition, database="")
+    def _part(self) -> TopicPart:
+        return TopicPart(store_partition=self.changelog.store_partition, database="")
 
     def transactional_id(self, migration_id: str) -> str:
         """All tails of a changelog share an id: each ends lost attempts at those before."""

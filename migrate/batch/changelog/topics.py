@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from migrate.batch.changelog.broker_access import has_records
-from migrate.batch.changelog.host_claims import Fleet, fleet_of, place_of
+from migrate.batch.changelog.host_claims import HostClaims, fleet_of, place_of
 from migrate.batch.changelog.store_changelogs import changelogs, reached
 from migrate.batch.context import Context
 from migrate.batch.identity import common_identity
@@ -83,7 +83,7 @@ def _with_claims(context: Context, cluster: Cluster, known: Topics) -> Topics:
     return claimed
 
 
-def _claimed(context: Context, cluster: Cluster, fleet: Fleet, claims: Claims, *, again: bool) -> Topics:
+def _claimed(context: Context, cluster: Cluster, fleet: HostClaims, claims: Claims, *, again: bool) -> Topics:
     """The topics with the store partitions that this host writes: whose changelog nobody else has claimed.
 
     Where other hosts are at work, one of them may have a store that is not behind: that one is to write.
@@ -98,7 +98,7 @@ def _claimed(context: Context, cluster: Cluster, fleet: Fleet, claims: Claims, *
             continue
         if is_alone or context.spec.run.source == "snapshot" or _is_whole(cluster, topics, each, at):
             free.append(each.store_partition)
-    return fleet.take(claims, free, at, again=again)
+    return fleet.acquire(claims, free, at, again=again)
 
 
 def _has_any(cluster: Cluster, changelog: Changelog) -> bool:
@@ -117,7 +117,9 @@ def _is_whole(cluster: Cluster, topics: Topics, changelog: Changelog, at: Mappin
     return not has_records(cluster.connection, changelog.topic, changelog.number, start, end)
 
 
-def _starts(cluster: Cluster, topics: Topics, known: Topics | None, fleet: Fleet, claims: Claims) -> dict[str, int]:
+def _starts(
+    cluster: Cluster, topics: Topics, known: Topics | None, fleet: HostClaims, claims: Claims
+) -> dict[str, int]:
     """By store partition, the first offset of converted records."""
     if topics.way != "append":
         return {each.store_partition: 0 for each in topics.changelogs}
@@ -157,7 +159,7 @@ def _holds(cluster: Cluster, known: Topics, changelog: Changelog, last: int | No
 
 def _in_use(name: str, host: str) -> RefusedError:
     return RefusedError(
-        f"{name} has to be made again, and the migration on {host} uses it too",
+        f"{name} has to be recreated, and the migration on {host} uses it too",
         hint="on every host: stateferry rollback SPEC if it is cut over, then stateferry abandon SPEC; the last one "
         "removes the topic; then stateferry run SPEC",
     )
@@ -194,7 +196,7 @@ def existing(cluster: Cluster, name: str, instead: str = "") -> Topic:
 def check_same(topics: Topics, topic: Topic, otherwise: str, hint: str) -> None:
     """Raises RefusedError, which begins with `otherwise`, where the topic is not the one that was recorded."""
     if not topics.is_same(topic.name, topic.id):
-        raise RefusedError(f"{otherwise}: it was made again since", hint=hint)
+        raise RefusedError(f"{otherwise}: it was recreated since", hint=hint)
 
 
 def check_still_ours(cluster: Cluster, topics: Topics, name: str) -> None:
@@ -202,7 +204,7 @@ def check_still_ours(cluster: Cluster, topics: Topics, name: str) -> None:
     topic = cluster.topic(name)
     if topic is None or not topics.is_same(name, topic.id):
         raise RefusedError(
-            f"the changelog {name} {'is gone' if topic is None else 'was made again'} since this migration wrote to it",
+            f"the changelog {name} {'is gone' if topic is None else 'was recreated'} since this migration wrote to it",
             hint="check [changelog] bootstrap; if somebody deleted the topic, its content is in the stores alone",
         )
 
@@ -270,7 +272,9 @@ def made_topics(cluster: Cluster, standing: ChangelogStanding) -> list[Topic]:
     return [topic for topic in there if topic.id in standing.topic_ids or is_empty(cluster, topic)]
 
 
-def is_of_others(cluster: Cluster, fleet: Fleet, standing: ChangelogStanding, claims: Claims, topic: Topic) -> bool:
+def is_of_others(
+    cluster: Cluster, fleet: HostClaims, standing: ChangelogStanding, claims: Claims, topic: Topic
+) -> bool:
     """Whether another host uses the topic, or may: a partition has records, and nobody has said that they are void."""
     if topic.name in fleet.shared(claims):
         return True

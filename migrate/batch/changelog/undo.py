@@ -27,7 +27,7 @@ from migrate.kafka.cluster import Cluster
 from migrate.kafka.latest import Latest
 from migrate.kafka.reader import read
 from migrate.kafka.writer import Writer
-from migrate.model.changelogs import Part, Topics
+from migrate.model.changelogs import TopicPart, Topics
 from migrate.model.ledger_row import Step
 from migrate.model.store_partition import StorePartition
 from migrate.stores.batch import ChangelogBatch
@@ -49,7 +49,7 @@ def undo(
     remove_tree(folder)
     place = (cluster.connection, changelog.new_topic, changelog.number)
     form, old = context.spec.source_format.changelog_form, _old_store(context, partition, directories)
-    ident = transactional_id(context.standing.migration_id, Part(store_partition=partition, database="undo"))
+    ident = transactional_id(context.standing.migration_id, TopicPart(store_partition=partition, database="undo"))
     with Writer(*place, ident) as writer:
         # From here on no transaction is open that an attempt which was killed has left.
         since = placed(form, read(*place, topics.starts[partition], settled(cluster, changelog).stable))
@@ -80,7 +80,7 @@ def _tombstones(batch: ChangelogBatch) -> ChangelogBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenUp:
+class ReleasedTopics:
     """What was done at the broker."""
 
     removed: tuple[str, ...] = ()
@@ -91,16 +91,16 @@ class GivenUp:
     """The topics to which old values were appended again."""
 
 
-NO_TOPICS = GivenUp()
+NO_TOPICS = ReleasedTopics()
 
 
-def half_written(standing: ChangelogStanding) -> Topics | None:
+def appended_topics(standing: ChangelogStanding) -> Topics | None:
     """The topics that have converted records beside the old ones, and no rollback since."""
     topics = standing.topics
     return topics if topics is not None and topics.way == "append" else None
 
 
-def give_up_changelogs(context: Context) -> GivenUp:
+def give_up_changelogs(context: Context) -> ReleasedTopics:
     """Undo at the broker what the migration has done there; again, it does what is left.
 
     Raises RefusedError where the application is at work, or has been since, or the spec does not name the broker.
@@ -110,17 +110,17 @@ def give_up_changelogs(context: Context) -> GivenUp:
         return NO_TOPICS
     with cluster_of(spec, "the migration has written changelogs") as cluster:
         end_writing(cluster, context.home)
-        appended = half_written(written)
+        appended = appended_topics(written)
         if appended is not None:
             _append_old(context, cluster, appended)
         fleet = fleet_of(spec, written.opened[-1])
-        claims = fleet.give_up()
+        claims = fleet.release()
         topics = made_topics(cluster, written)
         kept = [each for each in topics if is_of_others(cluster, fleet, written, claims, each)]
         removed = [each for each in topics if each not in kept]
         for topic in removed:
             cluster.delete_topic(topic)
-    return GivenUp(
+    return ReleasedTopics(
         removed=tuple(topic.name for topic in removed),
         kept=tuple(topic.name for topic in kept),
         undone=() if appended is None else tuple(appended.names),

@@ -24,7 +24,7 @@ from migrate.batch.plan.new_stores import kept_databases, overlay_of
 from migrate.engine.chunk_source import inputs_of
 from migrate.kafka.cluster import Cluster, Ends
 from migrate.kafka.connection import Connection
-from migrate.model.changelogs import Changelog, Part, Produced, Topics
+from migrate.model.changelogs import Changelog, Produced, TopicPart, Topics
 from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import DatabasePlan
 from migrate.spec.changelog_way import way_of
@@ -93,7 +93,7 @@ class Work:
     def _databases(self, partition: str) -> list[DatabasePlan]:
         return kept_databases(self._plan, self._plan.partition(partition))
 
-    def task(self, part: Part, content: str, permit: str) -> ProduceTask:
+    def task(self, part: TopicPart, content: str, permit: str) -> ProduceTask:
         """The writing of one part."""
         partition = part.store_partition
         sizes = (each.data_bytes for each in self._databases(partition) if part.database in ("", each.database))
@@ -112,7 +112,7 @@ class Work:
             size=sum(sizes) // parts.count(part.database),
         )
 
-    def new(self, part: Part) -> NewEntries:
+    def new(self, part: TopicPart) -> NewEntries:
         """The entries that a part is made of; of a part without a database, all of its store partition."""
         databases = [each for each in self._databases(part.store_partition) if part.database in ("", each.database)]
         folder, times = self._folders[part.store_partition], self._times.get(part.store_partition)
@@ -145,7 +145,7 @@ class Work:
             changelog=changelog,
             start=max(start, ends.start),
             end=ends.end,
-            new=self.new(Part(store_partition=partition, database="")),
+            new=self.new(TopicPart(store_partition=partition, database="")),
             old=self.old(partition),
             folder=self.folder(partition, "reread"),
             expired_before=expired_before(cluster, changelog.new_topic),
@@ -167,12 +167,12 @@ class Work:
 
 
 def announce(context: Context) -> None:
-    """Say at the broker how far this host has written what it has claimed: copies on other hosts go on from there."""
+    """Publish this host's progress: copies on other hosts go on from there."""
     standing = context.standing.changelogs
     topics, written = standing.topics, {each.part for each in standing.produced}
     if topics is None or any(each not in written for each in topics.parts if each.store_partition in topics.claimed):
         return
-    fleet_of(context.spec, topics).mark("written", standing.last_offsets, reached(context.spec, context.standing))
+    fleet_of(context.spec, topics).publish("written", standing.last_offsets, reached(context.spec, context.standing))
 
 
 def _opened(context: Context, cluster: Cluster) -> Topics:
@@ -182,7 +182,7 @@ def _opened(context: Context, cluster: Cluster) -> Topics:
     return open_topics(context, cluster)
 
 
-def transactional_id(migration_id: str, part: Part) -> str:
+def transactional_id(migration_id: str, part: TopicPart) -> str:
     """The id under which a part is written: a later attempt ends an earlier one that lives on."""
     start = hashlib.sha256(part.keys.start or b"").hexdigest()[:16]
     return f"stateferry-{migration_id}-{part.store_partition}-{part.database}-{start}"

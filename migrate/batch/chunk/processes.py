@@ -1,6 +1,6 @@
 """The executor over processes of this machine, without Spark and Java: one for each slot, spoken to over a pipe.
 
-They are started anew, and never forked from a driver with threads. A process that dies costs the task that it had.
+They are new processes, never forked from a driver with threads. A process that dies costs the task that it had.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def reread(task: RereadTask, check: Callable[[], None] = never_stop) -> Reread:
 
 def _compare_in_order(task: RereadTask, check: Callable[[], None]) -> Reread | None:
     """The comparison without a reduction, where no key comes twice; None: the records are not in order."""
-    comparison = _Comparison(task)
+    comparison = _TopicComparison(task)
     try:
         with _expected(task, check) as expected:
             comparison.compare(expected, in_order(_read(task, check)))
@@ -72,7 +72,7 @@ def _compare_in_order(task: RereadTask, check: Callable[[], None]) -> Reread | N
 
 
 def _compare_reduced(task: RereadTask, check: Callable[[], None]) -> Reread:
-    comparison = _Comparison(task)
+    comparison = _TopicComparison(task)
     with Latest.build(_read(task, check), Path(task.folder) / "read") as latest:
         with _expected(task, check) as expected:
             comparison.compare(expected, latest.scan())
@@ -98,7 +98,7 @@ def _expected(task: RereadTask, check: Callable[[], None]) -> Iterator[Iterator[
 
 
 @dataclass(slots=True)
-class _Comparison:
+class _TopicComparison:
     task: RereadTask
     _kinds: Counter[Kind] = field(default_factory=Counter)
     _first: dict[Kind, RecordMismatch] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class _Comparison:
     _outdated: int = 0
 
     def found(self) -> Reread:
-        """What the comparisons came to."""
+        """The result of the comparison."""
         return Reread(
             store_partition=self.task.changelog.store_partition,
             end=self.task.end,

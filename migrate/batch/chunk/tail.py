@@ -17,7 +17,7 @@ from typing import Literal, cast
 from formats import Conversion, EntryError, get_format
 from migrate.batch.stop import never_stop
 from migrate.engine.changelog_codec import (
-    Entries,
+    RestoredEntries,
     by_family,
     family_prefix,
     from_changelog,
@@ -222,7 +222,7 @@ class _Making:
             )
         return ChangelogBatch(keys, [found.get(key) for key in keys], batch.timestamps, None, batch.offsets)
 
-    def _restored(self, mapping: FamilyMapping, batch: ChangelogBatch) -> Entries:
+    def _restored(self, mapping: FamilyMapping, batch: ChangelogBatch) -> RestoredEntries:
         """The old entries, without those of another form, which are rejected."""
         try:
             return self._restore(batch)
@@ -238,7 +238,7 @@ class _Making:
             puts.keys.extend(found.puts.keys)
             puts.values.extend(found.puts.values)
             times += found.times
-        return Entries(puts, times, [])
+        return RestoredEntries(puts, times, [])
 
     def _new_key(self, key: bytes) -> bytes:
         try:

@@ -21,7 +21,7 @@ from migrate.errors import ChangelogFailedError
 from migrate.kafka.connection import FENCED, Connection
 from migrate.kafka.latest import Latest, unpacked
 from migrate.kafka.writer import Writer
-from migrate.model.changelogs import Changelog, Part, Produced
+from migrate.model.changelogs import Changelog, Produced, TopicPart
 from migrate.model.key_range import KeyRange
 from migrate.model.plan import FamilyMapping
 from migrate.stores.batch import Batch, ChangelogBatch
@@ -133,7 +133,7 @@ class ProduceTask:
 
     connection: Connection
     changelog: Changelog
-    part: Part
+    part: TopicPart
     content: str
     transactional_id: str
     """One for each part, whoever writes it: so a later attempt ends an earlier one that lives on."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from migrate.model.changelogs import Part, Produced, Rebuilt, Tail, Topics, rebuilt_in
+from migrate.model.changelogs import Produced, Rebuilt, Tail, TopicPart, Topics, rebuilt_in
 from migrate.model.comparison import Reread
 from migrate.model.display import plural
 from migrate.model.ledger_row import Row, Step, read_detail
@@ -40,7 +40,7 @@ class ChangelogStanding:
     @cached_property
     def _written(self) -> Sequence[Row]:
         """The rows since the last intent to make topics, if they exist and no rollback followed."""
-        at = max((n for n, row in enumerate(self.rows) if _begins_anew(row)), default=None)
+        at = max((n for n, row in enumerate(self.rows) if _starts_over(row)), default=None)
         rows = () if at is None or self.rows[at].step is Step.ROLLED_BACK else self.rows[at + 1 :]
         return rows if any(row.step is Step.CHANGELOG for row in rows) else ()
 
@@ -65,7 +65,7 @@ class ChangelogStanding:
         """The number of the last tail of a store partition that was written, or adopted; 0: none."""
         return max((each.tail for each in self.produced if each.store_partition == store_partition), default=0)
 
-    def pending(self, contents: dict[Part, str]) -> list[Part]:
+    def pending(self, contents: dict[TopicPart, str]) -> list[TopicPart]:
         """The parts without a receipt for what is to be written now."""
         done = {each.part: each.content for each in self.produced if not each.tail}
         return [part for part, content in contents.items() if done.get(part) != content]
@@ -155,7 +155,7 @@ def changelog_reports(standing: ChangelogStanding, note: str = "") -> tuple[Chan
     return tuple(found)
 
 
-def contents_of(receipts: Sequence[Receipt], parts: Sequence[Part]) -> dict[Part, str]:
+def contents_of(receipts: Sequence[Receipt], parts: Sequence[TopicPart]) -> dict[TopicPart, str]:
     """A digest of the new store's records that each part is made of, by the receipts of their chunks."""
     chunks: dict[str, list[Receipt]] = {}
     for each in sorted(receipts, key=lambda each: (each.database, each.keys.start or b"")):
@@ -177,5 +177,5 @@ def _topics(row: Row) -> Topics:
     return read_detail(row, Topics, "the topics of a migration")
 
 
-def _begins_anew(row: Row) -> bool:
+def _starts_over(row: Row) -> bool:
     return row.step is Step.ROLLED_BACK or (row.step is Step.CHANGELOG and not _topics(row).ids)

@@ -126,7 +126,7 @@ def disjoint(receipts: Iterable[Receipt]) -> defaultdict[Place, Disjoint]:
 
 
 def totals_of(receipts: list[Receipt], tails: Iterable[Tail] = ()) -> Totals:
-    """The sums over these receipts, and the tails that are laid over their chunks."""
+    """The sums over these receipts, and the tails that are applied to their chunks."""
     every: list[Receipt | Tail] = [*receipts, *tails]
     counts = Totals.model_fields.keys() - {"chunks", "task_seconds", "dropped_keys"}
     keys = chain.from_iterable(each.dropped_keys for each in every)

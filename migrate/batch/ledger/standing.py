@@ -267,8 +267,8 @@ class Standing:
         are as its function would make them.
         """
         last, newest = self._last(*_COMPARED), {*self.newest.values()}
-        is_laid_over = self.tails.keys() <= self.newest.keys()
-        if not is_laid_over or last is None or last.step is not Step.VERIFIED or not newest <= self._compared(last):
+        has_all_tails = self.tails.keys() <= self.newest.keys()
+        if not has_all_tails or last is None or last.step is not Step.VERIFIED or not newest <= self._compared(last):
             return False
         found = (row for row in self.rows if row.step is Step.VERIFIED and newest <= self._compared(row))
         return self.revision is None or (bool(newest) and any(row.verification.mode == "full" for row in found))

@@ -15,7 +15,7 @@ from migrate.batch.context import Context
 from migrate.batch.plan.cut import cut
 from migrate.errors import CorruptionError
 from migrate.kafka.latest import unpacked
-from migrate.model.changelogs import Part, Tail, Topics
+from migrate.model.changelogs import Tail, TopicPart, Topics
 from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.store_partition import StorePartition
 from migrate.stores.files import remove_tree
@@ -37,7 +37,7 @@ def plan_of(plan: Plan, partition: str, database: str) -> DatabasePlan:
 
 
 def kept_databases(plan: Plan, partition: StorePartition) -> list[DatabasePlan]:
-    """The RocksDB directories of a new store partition, with its tails laid over it."""
+    """The RocksDB directories of a new store partition, with its tails applied to it."""
     return [plan_of(plan, partition.id, name) for name in plan.new_partition(partition).databases]
 
 
@@ -54,7 +54,7 @@ def make_overlay(home: Path, tails: Sequence[Tail], databases: Sequence[str], fo
                 link = links / f"tail-{tail.number}-{number}.sst"
                 link_written(home / written.file, link, "stateferry catch-up SPEC makes that tail again")
                 files[written.database][written.family].append(link)
-    folder.mkdir(parents=True)  # there may be nothing to lay over
+    folder.mkdir(parents=True)  # there may be nothing to apply
     for database, runs in files.items():
         create_database(folder / database, dict.fromkeys(runs, TableOptions()), runs, {})
     return folder
@@ -97,7 +97,7 @@ _MOST_PARTS = 4096
 """In larger stores the parts grow instead: each has a transactional id, which the broker remembers for a week."""
 
 
-def parts_of(context: Context, topics: Topics) -> Iterator[Part]:
+def parts_of(context: Context, topics: Topics) -> Iterator[TopicPart]:
     """What is to be written, in tasks: by ranges of keys, but a history as a whole, in the order of time."""
     plan, folders, form = context.plan, context.new_stores, context.conversion.target.changelog_form
     size = max(_PART_BYTES, sum(each.data_bytes for each in plan.databases) // _MOST_PARTS)
@@ -105,8 +105,8 @@ def parts_of(context: Context, topics: Topics) -> Iterator[Part]:
         databases = kept_databases(plan, plan.partition(partition))
         is_one = form.is_in_order_of_time or sum(each.data_bytes for each in databases) <= size
         if is_one or topics.way == "append":
-            yield Part(store_partition=partition, database="")
+            yield TopicPart(store_partition=partition, database="")
         for database in () if is_one else databases:
             files = database_files(folders[partition] / database.database).immutable
             for keys in cut([(file, b"") for file in files if file.suffix == ".sst"], size).ranges:
-                yield Part(store_partition=partition, database=database.database, keys=keys)
+                yield TopicPart(store_partition=partition, database=database.database, keys=keys)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from migrate.errors import BrokerError, MigrationError, RefusedError, StoreLockedError, system_errors_explained
-from migrate.model.reports import Doubt
+from migrate.model.reports import InconclusiveCheck
 from migrate.model.values import Value
 
 Outcome = Literal["ok", "warning", "waiting", "failed", "not run"]
@@ -38,7 +38,7 @@ class Check:
 
     name: str
     claim: str
-    run: Callable[[], str | Doubt | None]
+    run: Callable[[], str | InconclusiveCheck | None]
     """Returns what was found, as text, or what could not be. Raises MigrationError where the check fails."""
     needs: tuple[str, ...] = ()
     """The names of checks that must have passed."""
@@ -82,7 +82,7 @@ def _observe(check: Check) -> CheckReport:
     except MigrationError as error:
         is_unknown = isinstance(error, BrokerError)  # what it waits for was not asked
         return failed(check.name, check.claim, error, outcome="failed" if is_unknown else check.on_failure)
-    if isinstance(found, Doubt):
+    if isinstance(found, InconclusiveCheck):
         return CheckReport(name=check.name, claim=check.claim, outcome="warning", detail=found.detail, fix=found.fix)
     return CheckReport(name=check.name, claim=check.claim, outcome="ok", detail=found)
 

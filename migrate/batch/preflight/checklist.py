@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, cached_property
 
-from migrate.batch.changelog.broker_checks import AtBroker
+from migrate.batch.changelog.broker_checks import BrokerFacts
 from migrate.batch.changelog.take_key_times import are_needed
 from migrate.batch.context import Context, check_home
 from migrate.batch.home import is_usable, load_plan
@@ -40,7 +40,7 @@ from migrate.batch.status.next_step import may_catch_up
 from migrate.errors import DamagedLedgerError, MigrationError, RefusedError, StoreLockedError
 from migrate.model.display import plural
 from migrate.model.plan import DatabasePlan, Plan
-from migrate.model.reports import Doubt
+from migrate.model.reports import InconclusiveCheck
 from migrate.spec.allowed import KEY_CHANGE, StaleChangelogError, allowing
 from migrate.spec.user_function import name_warnings
 from migrate.stores.rocksdb.options_file import (
@@ -82,7 +82,7 @@ class Preflight:
         """Raises RefusedError for the first check that fails."""
         with self._closing():
             for check in self.checks():
-                if isinstance(found := check.run(), Doubt):
+                if isinstance(found := check.run(), InconclusiveCheck):
                     self._context.warn(f"{found.detail}: {found.fix}")
         _ = self.identity  # read now, so that a later change of the source is noticed
 
@@ -123,9 +123,9 @@ class Preflight:
                 self.at_broker.close()
 
     @cached_property
-    def at_broker(self) -> AtBroker:
+    def at_broker(self) -> BrokerFacts:
         """The facts about changelogs."""
-        return AtBroker(self._spec, self._context.conversion, self.source, self.standing)
+        return BrokerFacts(self._spec, self._context.conversion, self.source, self.standing)
 
     @property
     def needs_catch_up(self) -> bool:
@@ -334,7 +334,7 @@ class Preflight:
     def _files(self) -> None:
         self.source.check_files()
 
-    def _tasks(self) -> str | Doubt:
+    def _tasks(self) -> str | InconclusiveCheck:
         return check_tasks(self._spec, self.source)
 
     def _options(self, check: OptionsCheck) -> Callable[[], None]:
@@ -350,12 +350,12 @@ class Preflight:
     def _version(self) -> str | None:
         return check_version(self._spec, self.source)
 
-    def _clean(self) -> str | Doubt:
+    def _clean(self) -> str | InconclusiveCheck:
         has_begun = self.stored is not None and self.is_snapshot_current
         context = self._context
         return check_clean(self._spec, context.conversion, self.source, context.changelog_ends, has_begun=has_begun)
 
-    def _places(self) -> str | Doubt:
+    def _places(self) -> str | InconclusiveCheck:
         places = self.key_places
         if self._spec.changelog is None:
             unknown: tuple[str, ...] = ("without [changelog] no broker tells the number of partitions",)
@@ -366,7 +366,7 @@ class Preflight:
             unknown = places.unknown
         if not unknown:
             return "; ".join(places.found) or "as the plan of this migration says"
-        return Doubt(
+        return InconclusiveCheck(
             f"nobody checks that a new key belongs to the partition of the old one: {'; '.join(unknown)}",
             f"{allowing(KEY_CHANGE)} is your word that it does: a key of another partition is not found any more",
         )
@@ -399,7 +399,7 @@ class Preflight:
         if self.stored is None:
             check_target_path(self._spec, self.source)
 
-    def _name(self) -> str | Doubt:
+    def _name(self) -> str | InconclusiveCheck:
         return check_target_name(self._spec, self.source)
 
     def _space(self) -> str:
@@ -423,11 +423,11 @@ _PURPOSES: dict[str, tuple[Purpose, ...]] = {"missing": ("plan", "doctor"), "wri
 _WAITS = ("group", "transactions")
 """They fail until the application has stopped."""
 _OF_THE_STOPPED = (*_WAITS, "repartition")
-_Row = tuple[str, str, Callable[[], str | Doubt], tuple[str, ...]]
+_Row = tuple[str, str, Callable[[], str | InconclusiveCheck], tuple[str, ...]]
 """The name of a check, its claim, what makes it, and what it needs."""
 
 
-def changelog_checks(context: Context, at: Callable[[], AtBroker], purpose: Purpose) -> Iterator[Check]:
+def changelog_checks(context: Context, at: Callable[[], BrokerFacts], purpose: Purpose) -> Iterator[Check]:
     """The checks, in their order."""
     is_live = context.spec.run.source == "live"  # the application is stopped for the whole run
     for name, claim, run, needs in _rows(at, only_reads=purpose != "run", fence=context.fence):
@@ -438,7 +438,7 @@ def changelog_checks(context: Context, at: Callable[[], AtBroker], purpose: Purp
             yield replace(check, purposes=_PURPOSES[name]) if name in _PURPOSES else check
 
 
-def _rows(at: Callable[[], AtBroker], *, only_reads: bool, fence: bool) -> tuple[_Row, ...]:
+def _rows(at: Callable[[], BrokerFacts], *, only_reads: bool, fence: bool) -> tuple[_Row, ...]:
     return (
         ("broker", "a broker answers", lambda: at().reachable(), ("source.found",)),
         ("group", "the application's group has no members", lambda: at().group(only_reads=only_reads), _BROKER[1:]),

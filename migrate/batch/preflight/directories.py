@@ -18,7 +18,7 @@ from migrate.batch.source.source import Reading, Source, is_another_system
 from migrate.errors import RefusedError, SourceChangedError
 from migrate.model.display import plural, size
 from migrate.model.plan import DatabasePlan
-from migrate.model.reports import Doubt
+from migrate.model.reports import InconclusiveCheck
 from migrate.spec.allowed import APPLICATION_ID, UNCLEAN_SOURCE, allowing
 from migrate.spec.changelog_way import is_rewritten
 from migrate.spec.spec import Spec
@@ -49,7 +49,7 @@ def check_position(source: Source) -> None:
 
 def check_clean(
     spec: Spec, conversion: Conversion, source: Source, ends: ChangelogEnds, *, has_begun: bool = False
-) -> str | Doubt:
+) -> str | InconclusiveCheck:
     """A sentence about where the application stopped.
 
     Raises RefusedError where the owner may replay its changelog into a store that the changelog no longer fits.
@@ -131,10 +131,10 @@ def check_free(live: Path) -> None:
         )
 
 
-def check_target_name(spec: Spec, source: Source) -> str | Doubt:
+def check_target_name(spec: Spec, source: Source) -> str | InconclusiveCheck:
     """Raises RefusedError where the new directory's name is another id than the application's, which decides on topics.
 
-    A Doubt where nothing tells the id.
+    A InconclusiveCheck where nothing tells the id.
     """
     found, target = source.system.changelog.application_ids(source.path), spec.target_path
     if found is None or target is None:
@@ -148,7 +148,9 @@ def check_target_name(spec: Spec, source: Source) -> str | Doubt:
         unknown = f"no file in {source.path} names a changelog, so that the application's id is not known"
         if name == source.path.name:
             return f"{unknown}; the new directory keeps the old one's name"
-        return Doubt(f"{unknown}: only one with the id {name} finds {target}", "else let [target] path end in its id")
+        return InconclusiveCheck(
+            f"{unknown}: only one with the id {name} finds {target}", "else let [target] path end in its id"
+        )
     if APPLICATION_ID in spec.conversion.allow:
         return f"its name is {name}, and the application's id is {known} (allowed by name)"
     ends = {topic.removeprefix(each) for each in ids for topic in found.get(each, ())}

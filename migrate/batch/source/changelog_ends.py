@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from migrate.batch.source.source import Source
 from migrate.errors import RefusedError, SpecError
-from migrate.model.reports import Doubt
+from migrate.model.reports import InconclusiveCheck
 from migrate.model.store_partition import StorePartition
 from migrate.spec.allowed import CHANGELOG, UNCLEAN_SOURCE, allowing
 
@@ -38,7 +38,7 @@ _INPUT_TOPIC = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Position:
+class _StatedPosition:
     """The position in its changelog up to which a store partition has the records."""
 
     store_partition: str
@@ -67,7 +67,7 @@ def parse_changelog_ends(texts: Iterable[str]) -> dict[str, int]:
     return ends
 
 
-def check_ends(source: Source, ends: ChangelogEnds) -> str | Doubt:
+def check_ends(source: Source, ends: ChangelogEnds) -> str | InconclusiveCheck:
     """What was confirmed, as a sentence. Raises RefusedError unless each changelog ends at its store's position.
 
     An owner that counts its stops is past the end: the end counts then.
@@ -91,7 +91,7 @@ def check_ends(source: Source, ends: ChangelogEnds) -> str | Doubt:
     ahead = [f"{each}, which ends at {ends[each.name]}" for each in positions if (each.position or 0) > ends[each.name]]
     if ahead:
         taken = f"{_listed(ahead)}, as --changelog-end says: that end is taken, as the owner counts its stops"
-        return Doubt(taken, "make sure that these topics were not made again")
+        return InconclusiveCheck(taken, "make sure that these topics were not recreated")
     return f"every changelog ends where its store is, as --changelog-end says: {_listed(positions)}"
 
 
@@ -120,7 +120,7 @@ def restored_from(source: Source, partition: StorePartition) -> str:
     return f"its task's files name {_listed(named)}, which is no changelog of the application" if lines else ""
 
 
-def _check_end(each: _Position, position: int, end: int, *, may_be_ahead: bool) -> None:
+def _check_end(each: _StatedPosition, position: int, end: int, *, may_be_ahead: bool) -> None:
     if end > position:
         raise RefusedError(
             f"{each.name} ends at {end}, and {each.store_partition} is at {position}: what lies between would be "
@@ -134,12 +134,12 @@ def _check_end(each: _Position, position: int, end: int, *, may_be_ahead: bool) 
         )
 
 
-def _positions(source: Source, partition: StorePartition) -> list[_Position]:
+def _positions(source: Source, partition: StorePartition) -> list[_StatedPosition]:
     lines = source.changelog_lines(partition)
     if not lines:
-        return [_Position(partition.id, "", None)]
+        return [_StatedPosition(partition.id, "", None)]
     return [
-        _Position(partition.id, f"{topic}-{number}", source.system.offsets.next_record(offset))
+        _StatedPosition(partition.id, f"{topic}-{number}", source.system.offsets.next_record(offset))
         for topic, number, offset in lines
     ]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from formats import Format
 from migrate.errors import RefusedError
-from migrate.model.reports import Doubt
+from migrate.model.reports import InconclusiveCheck
 from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
 from migrate.spec.changelog_way import application_of
 from migrate.spec.spec import Spec
@@ -211,7 +211,7 @@ def files_of(directory: Path, metadata: str | None = None) -> Files:
 _KEY = tuple[str, int]
 
 
-def check_tasks(spec: Spec, source: Source) -> str | Doubt:
+def check_tasks(spec: Spec, source: Source) -> str | InconclusiveCheck:
     """Raises RefusedError where two task directories have one changelog partition: both would be written to it."""
     by_changelog: dict[_KEY, list[StorePartition]] = {}
     for partition in source.partitions:
@@ -224,7 +224,7 @@ def check_tasks(spec: Spec, source: Source) -> str | Doubt:
     _, left_out = find_partitions(spec)
     named = ", ".join(each.id for each in left_out) or "none of them is on this host"
     if alone := [each.id for each in left_out if _changelog(source, each) not in by_changelog]:
-        return Doubt(
+        return InconclusiveCheck(
             f"{', '.join(alone)}: left out, and no other task directory here has its changelog partition",
             "make sure that another host has it; else take it out of [source] leave_out",
         )

@@ -136,7 +136,7 @@ _CUT_OVER = "stateferry cutover SPEC puts the new stores beside the old ones"
 _AGAIN = f"stateferry catch-up SPEC once more; then {_CUT_OVER}"
 
 
-class Application(NamedTuple):
+class GroupState(NamedTuple):
     """What the broker says of the application's group."""
 
     sentence: str
@@ -145,10 +145,10 @@ class Application(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class AtBroker:
+class BrokerSummary:
     """What the broker has said, before the old changelogs were read."""
 
-    application: Application
+    application: GroupState
     behind: int
     """Offsets behind an open transaction."""
 
@@ -166,7 +166,7 @@ class AtBroker:
 
 def catch_up_report(
     context: Context,
-    at_broker: AtBroker | None = None,
+    at_broker: BrokerSummary | None = None,
     found: Sequence[Tail] = (),
     *,
     seconds: float,
@@ -183,7 +183,7 @@ def catch_up_report(
         what = "the conversion leaves the changelog as it is: the application itself replays what it wrote since"
     elif found:
         records = plural(sum(each.records for each in found), "record")
-        what = f"{records} of the changelogs were laid over the new stores"
+        what = f"{records} of the changelogs were applied to the new stores"
     elif at_broker.behind:
         what = "nothing can be read: what is behind is in an open transaction"
     return CatchUpReport(

@@ -1,4 +1,4 @@
-"""Assemble: each store partition's chunks, with its tails laid over them, become its new RocksDB directories."""
+"""Assemble: each store partition's chunks, with its tails applied to them, become its new RocksDB directories."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ FamilyPlace = tuple[str, str, str]
 """(store partition, database, column family) of the new store."""
 
 
-class _Comparison(Stored):
+class _StoreComparison(Stored):
     """The `detail` of a row: one range that was found equal."""
 
     subject: str
@@ -181,7 +181,7 @@ class EqualRanges:
         """The ranges in the ledger that count; those of other files or another conversion do not."""
         for row in self.subject.context.standing.compared_so_far:
             try:
-                comparison = _Comparison.model_validate_json(row.detail)
+                comparison = _StoreComparison.model_validate_json(row.detail)
             except ValidationError:  # of a newer release: the range is compared again
                 continue
             if comparison.subject == self._subjects.get(str(row.store_partition)):
@@ -192,7 +192,7 @@ class EqualRanges:
         """Keep a range for the next commit, unless a difference was found in it."""
         if found.mismatches or not isinstance(task, CompareTask):
             return
-        comparison = _Comparison(
+        comparison = _StoreComparison(
             subject=self._subjects[task.store_partition],
             began_at_ms=self._began_at_ms,
             family=task.mapping.target,

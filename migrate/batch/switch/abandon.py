@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from migrate.batch.changelog.topics import names_of_made
-from migrate.batch.changelog.undo import NO_TOPICS, GivenUp, give_up_changelogs, half_written
+from migrate.batch.changelog.undo import NO_TOPICS, ReleasedTopics, appended_topics, give_up_changelogs
 from migrate.batch.context import Context, check_home, command
 from migrate.batch.home import (
     ABANDONED,
@@ -71,7 +71,7 @@ def abandon(spec: Spec, *, on_event: Listener = ignore) -> AbandonReport:
     )
 
 
-def _remove(context: Context) -> tuple[tuple[Path, ...], GivenUp]:
+def _remove(context: Context) -> tuple[tuple[Path, ...], ReleasedTopics]:
     spec, home, topics = context.spec, context.home, NO_TOPICS
     left: list[Path] = []
     with command(context, rows=_rows):
@@ -203,7 +203,7 @@ def removed_by_abandon(spec: Spec) -> str:
 
 
 def _topics_of(written: ChangelogStanding) -> str:
-    appended = half_written(written)
+    appended = appended_topics(written)
     if appended is not None:
         return f" It appends the old values again to {', '.join(appended.names)}."
     made = names_of_made(written)

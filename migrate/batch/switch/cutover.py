@@ -39,14 +39,14 @@ from migrate.batch.switch.locked_migration import (
     places_of,
     switch_report,
 )
-from migrate.batch.switch.store_locations import Places, sync_names
+from migrate.batch.switch.store_locations import StoreLocations, sync_names
 from migrate.errors import RefusedError, SourceChangedError, system_errors_explained
 from migrate.kafka.cluster import Cluster
 from migrate.model.changelogs import Changelog, Rebuilt, Topics, with_rebuilt
 from migrate.model.events import Listener, ignore
 from migrate.model.journal import AtCutOver, Exchange, Journal
 from migrate.model.ledger_row import Step
-from migrate.model.reports import Concern, Doubt, SwitchReport
+from migrate.model.reports import Concern, InconclusiveCheck, SwitchReport
 from migrate.model.store_partition import ChangelogOffsets, StorePartition, StoreState
 from migrate.spec.changelog_way import application_of
 from migrate.spec.spec import Spec
@@ -126,7 +126,7 @@ def _resume(migration: LockedMigration) -> Journal:
                     hint="go back to the old stores (stateferry rollback SPEC), then start over (stateferry abandon "
                     "SPEC, stateferry run SPEC)",
                 )
-        check_nobody_is_at_work(migration.context.spec)
+        check_no_active_members(migration.context.spec)
         _carry_out(migration, journal, check_unopened)
     return journal
 
@@ -147,13 +147,13 @@ def _carry_out(migration: LockedMigration, journal: Journal, check_unopened: Cal
         notify("cutover.exchanged", store_partition=places.entry.partition)
     sync_names(every, context.home)
     for places in every:
-        places.shelve_old()
+        places.set_old_aside()
     sync_names(every, context.home, live=False)  # nothing moved there since
-    notify("cutover.shelved")
+    notify("cutover.old-set-aside")
     migration.write_positions((each.new_partition, each.after) for each in entries)
     if journal.broker is not None:
         with half_done("the cut-over is half done, so start no version of the application"):
-            fleet_of(context.spec, journal.broker.topics).mark("in-use")
+            fleet_of(context.spec, journal.broker.topics).publish("in-use")
         notify("cutover.marked")
     check_unopened()
     for places in every:
@@ -163,7 +163,7 @@ def _carry_out(migration: LockedMigration, journal: Journal, check_unopened: Cal
     notify("cutover.committed")
 
 
-def _check_places(places: Places, allowed: set[tuple[str, str]]) -> None:
+def _check_places(places: StoreLocations, allowed: set[tuple[str, str]]) -> None:
     if (places.at(places.staged), places.at(places.live)) not in allowed:
         raise RefusedError(
             f"{places.live} and {places.staged} hold other stores than those of the cut-over",
@@ -321,7 +321,7 @@ _CATCH_UP = "stateferry catch-up SPEC brings them, once the application has stop
 _ABANDON = "stateferry abandon SPEC, then stateferry run SPEC, starts over"
 
 
-def check_nobody_is_at_work(spec: Spec) -> None:
+def check_no_active_members(spec: Spec) -> None:
     """Raises RefusedError while the application's group has members. Without `[changelog]` no broker is asked."""
     if spec.changelog is not None:
         with cluster_of(spec) as cluster:
@@ -352,13 +352,13 @@ def _ask_broker(context: Context, source: Source) -> tuple[AtCutOver | None, tup
             warnings += (left_behind(missing),)
         warnings += _doubts(check_other_topics(cluster, spec, context.conversion))
         offsets = committed_offsets(cluster, application_of(spec))
-        if not offsets and not isinstance(group, Doubt):
+        if not offsets and not isinstance(group, InconclusiveCheck):
             warnings += _doubts(hidden_offsets(application_of(spec)))
         return AtCutOver(topics=topics, offsets=offsets, missing=missing), warnings
 
 
-def _doubts(found: str | Doubt) -> tuple[str, ...]:
-    return (f"{found.detail}: {found.fix}",) if isinstance(found, Doubt) else ()
+def _doubts(found: str | InconclusiveCheck) -> tuple[str, ...]:
+    return (f"{found.detail}: {found.fix}",) if isinstance(found, InconclusiveCheck) else ()
 
 
 def _check_changelogs(

@@ -15,7 +15,7 @@ from migrate.batch.identity import stable_json, store_state
 from migrate.batch.ledger.gates import concerns_of, require_acceptance
 from migrate.batch.source.source import source_system
 from migrate.batch.status.next_step import next_step
-from migrate.batch.switch.store_locations import Places
+from migrate.batch.switch.store_locations import StoreLocations
 from migrate.errors import RefusedError, SpecError
 from migrate.model.journal import STATES, Exchange, Journal
 from migrate.model.ledger_row import Step
@@ -46,7 +46,7 @@ class LockedMigration:
         ours = (lock for folder in stores for lock in files_named("LOCK", folder))
         return holding_locks(dict.fromkeys([*locks, *ours]))
 
-    def locking_all(self, every: Iterable[Places]) -> AbstractContextManager[Callable[[], None]]:
+    def locking_all(self, every: Iterable[StoreLocations]) -> AbstractContextManager[Callable[[], None]]:
         """Hold the locks of all stores of a switch that has begun, in each place where they may be."""
         every = list(every)
         partitions = [partition for places in every for partition in places.entry.partitions]
@@ -97,7 +97,7 @@ def _replace(file: Path, text: str | None, temporary: Path) -> bool:
     return text != current
 
 
-def is_as_it_was(places: Places, root: Path, then: StoreState) -> bool:
+def is_as_it_was(places: StoreLocations, root: Path, then: StoreState) -> bool:
     """Whether the store at `root`, which is one of the places, has the content that `then` records."""
     entry = places.entry
     partition = entry.partition if then == entry.old_state else entry.new_partition
@@ -126,9 +126,9 @@ def open_migration(context: Context) -> Iterator[LockedMigration]:
         yield LockedMigration(context)
 
 
-def places_of(context: Context, journal: Journal) -> list[Places]:
+def places_of(context: Context, journal: Journal) -> list[StoreLocations]:
     """The places of each store partition."""
-    return [Places.of(context.application, context.home, entry) for entry in journal.exchanges]
+    return [StoreLocations.of(context.application, context.home, entry) for entry in journal.exchanges]
 
 
 def mismatch_of(context: Context) -> tuple[Concern, ...]:

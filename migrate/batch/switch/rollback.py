@@ -22,7 +22,7 @@ from migrate.batch.switch.locked_migration import (
     places_of,
     switch_report,
 )
-from migrate.batch.switch.store_locations import Places, sync_names
+from migrate.batch.switch.store_locations import StoreLocations, sync_names
 from migrate.errors import RefusedError, system_errors_explained
 from migrate.model.events import Listener, ignore
 from migrate.model.journal import AtCutOver, Exchange, Journal
@@ -68,7 +68,7 @@ def rollback(spec: Spec, *, discard_new_writes: bool = False, on_event: Listener
                 _check_new_unwritten(context, every, is_read_again=journal.broker is not None)
             way_back = None
             if journal.broker is not None:
-                way_back = WayBack(context, every, journal.broker, discard_new_writes)
+                way_back = ChangelogRollback(context, every, journal.broker, discard_new_writes)
                 journal = way_back.begin(journal)
             _carry_out(migration, every, journal, way_back, check_unopened)
         return switch_report(context, journal, Step.ROLLED_BACK)
@@ -83,7 +83,7 @@ def _finalized(journal: Journal) -> RefusedError:
     return RefusedError("this migration was finalized: the old stores are gone", hint="restore from a backup")
 
 
-def _check_old_unwritten(every: list[Places], *, discard_new_writes: bool) -> None:
+def _check_old_unwritten(every: list[StoreLocations], *, discard_new_writes: bool) -> None:
     for places in every:
         store = places.old_store
         if places.entry.is_moved_in and (discard_new_writes or not store.exists()):
@@ -99,7 +99,7 @@ def _check_old_unwritten(every: list[Places], *, discard_new_writes: bool) -> No
             )
 
 
-def _check_new_unwritten(context: Context, every: list[Places], *, is_read_again: bool) -> None:
+def _check_new_unwritten(context: Context, every: list[StoreLocations], *, is_read_again: bool) -> None:
     """`is_read_again`: what was written since comes into the old stores too, as its inputs are read again."""
     has_begun = context.standing.step is Step.ROLLING_BACK  # and may have removed a store that it moved out
     gone = [places for places in every if places.is_lost and not (has_begun and places.entry.is_moved_in)]
@@ -126,16 +126,16 @@ def _replay(spec: Spec) -> str:
     return f" ({source_system(spec).title} replays it from the changelog where that still fits the old store)"
 
 
-def _is_written(places: Places) -> bool:
+def _is_written(places: StoreLocations) -> bool:
     """Whether the new store, in whichever place, has changed since the cut-over."""
     return not is_as_it_was(places, places.new_store, places.entry.new_state)
 
 
 def _carry_out(
     migration: LockedMigration,
-    every: list[Places],
+    every: list[StoreLocations],
     journal: Journal,
-    way_back: WayBack | None,
+    way_back: ChangelogRollback | None,
     check_unopened: Callable[[], None],
 ) -> None:
     """Carry out the exchanges, also after a kill: each step checks whether it is done already."""
@@ -151,7 +151,7 @@ def _carry_out(
     with half_done("the rollback is half done, so start no version of the application"):
         lines = {} if way_back is None or journal.broker is None else way_back.carry_out(journal.broker.set_back)
     for places in every:
-        places.unshelve_old()
+        places.bring_old_back()
     sync_names(every, context.home)
     for places in every:
         context.check_not_fenced()
@@ -175,7 +175,7 @@ def _between(migration: LockedMigration, entry: Exchange) -> tuple[StorePartitio
     return migration.between(entry, entry.before, current)
 
 
-def _after(places: Places, lines: Mapping[str, Line]) -> Iterator[tuple[StorePartition, ChangelogOffsets]]:
+def _after(places: StoreLocations, lines: Mapping[str, Line]) -> Iterator[tuple[StorePartition, ChangelogOffsets]]:
     """The positions of a store partition whose old store is in its place; `lines`: of changelogs that got records."""
     entry, old = places.entry, places.old_store
     if is_as_it_was(places, old, entry.old_state):
@@ -185,7 +185,7 @@ def _after(places: Places, lines: Mapping[str, Line]) -> Iterator[tuple[StorePar
         yield entry.partition, ChangelogOffsets()  # its owner restores it from its changelog
 
 
-def _drop_discarded(context: Context, every: list[Places]) -> None:
+def _drop_discarded(context: Context, every: list[StoreLocations]) -> None:
     """Remove new stores that were written to, so that a run assembles them again."""
     for places in every:
         if places.staged.exists() and _is_written(places) and is_store_alone(places.staged):
@@ -195,11 +195,11 @@ def _drop_discarded(context: Context, every: list[Places]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class WayBack:
+class ChangelogRollback:
     """The way back at the broker, where changelogs were written for the new stores."""
 
     context: Context
-    every: Sequence[Places]
+    every: Sequence[StoreLocations]
     at: AtCutOver
     leaves_offsets: bool
     """Whether what was read since stays read: the old stores lack it."""
@@ -227,14 +227,14 @@ class WayBack:
                 set_back(cluster, topics.application, self.at.offsets, moved)
             context.notify("rollback.offsets-set-back")
             if topics.way == "append":
-                fleet.mark("writing")
+                fleet.publish("writing")
                 for old in (each for each in self.every if each.entry.partition.id in topics.claimed):
                     name, directories = old.entry.partition.id, old.entry.partition.below(old.old_store)
                     changelog, system = topics.of(name), source_system(context.spec)
                     last = undo(context, cluster, topics, partition=name, directories=directories)
                     if last is not None:
                         lines[name] = line_after(system, changelog.topic, changelog.number, last)
-            fleet.give_up()
+            fleet.release()
         if topics.way == "append":
             context.notify("rollback.undone")
         return lines

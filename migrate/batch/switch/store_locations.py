@@ -35,7 +35,7 @@ Which = Literal["old", "new", "other", "none"]
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class StoreLocations:
     """The absolute paths of one store partition's places, and the exchange that the journal names."""
 
     entry: Exchange
@@ -45,7 +45,7 @@ class Places:
     old: Path
 
     @classmethod
-    def of(cls, application: Path, home: Path, entry: Exchange) -> Places:
+    def of(cls, application: Path, home: Path, entry: Exchange) -> StoreLocations:
         """The places in this application's directory and this migration's folder."""
         live, staged = application / entry.partition.path, home / entry.staged
         if entry.is_moved_in:
@@ -144,20 +144,20 @@ class Places:
             keep_owner(self.application, folder)
             fsync_directory(folder.parent)
 
-    def shelve_old(self) -> None:
+    def set_old_aside(self) -> None:
         """Move the old store from the staged place to `old`."""
         if self.at(self.staged) == "old":
             self.old.parent.mkdir(parents=True, exist_ok=True)
             self.staged.rename(self.old)
 
-    def unshelve_old(self) -> None:
+    def bring_old_back(self) -> None:
         """Move the old store back to the staged place, from where it can be exchanged, unless the new one is there."""
         if self.at(self.old) == "old" and not self.staged.exists():
             self.staged.parent.mkdir(parents=True, exist_ok=True)
             self.old.rename(self.staged)
 
 
-class MovedIn(Places):
+class MovedIn(StoreLocations):
     """A new store with a name of its own: `live` is its place beside the old store, which stays in `old`."""
 
     __slots__ = ()
@@ -200,10 +200,10 @@ class MovedIn(Places):
             self.staged.parent.mkdir(parents=True, exist_ok=True)
             self.live.rename(self.staged)
 
-    def shelve_old(self) -> None:
+    def set_old_aside(self) -> None:
         """The old store stays where it is."""
 
-    def unshelve_old(self) -> None:
+    def bring_old_back(self) -> None:
         """The old store stayed where it is."""
 
 
@@ -219,7 +219,7 @@ def is_seen(live: Path, partition: StorePartition, names: frozenset[str]) -> boo
     return partition.has_segments and bool(there) and there.isdisjoint(partition.databases)
 
 
-def sync_names(every: list[Places], home: Path, *, live: bool = True) -> None:
+def sync_names(every: list[StoreLocations], home: Path, *, live: bool = True) -> None:
     """Make every move durable; `live`: also those in the application's directory, whose tasks are modified then.
 
     Their owner may remove tasks that were not modified for long, and only the directory below is by an exchange.

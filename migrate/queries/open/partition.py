@@ -11,7 +11,7 @@ from typing import Protocol
 
 from formats import Conversion, Format, Function
 from formats.serde import BYTES, Serde
-from migrate.dual.dual_scan import ConvertedScan, MergedScan
+from migrate.dual.dual_scan import ConvertedScan, DualScan
 from migrate.dual.lazy_conversion import KeyFunction, LazyConversion, hub_conversion
 from migrate.dual.store_paths import MAX_SKIPS
 from migrate.errors import InvalidStateStoreError, RefusedError, StoreNotReadyError
@@ -214,7 +214,7 @@ class MergedEntries:
         old = self.old.scan(None, None, reverse=reverse) if changes_keys else self.old.scan(start, end, reverse=reverse)
         converted = ConvertedScan(old, self.conversion, start, end, reverse=reverse)
         new = self.new.scan(start, end, reverse=reverse)
-        return MergedScan(new, converted, reverse=reverse, fails_at_once=changes_keys)
+        return DualScan(new, converted, reverse=reverse, fails_at_once=changes_keys)
 
     @property
     def estimated_records(self) -> int:

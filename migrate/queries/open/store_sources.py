@@ -14,7 +14,7 @@ from typing import Literal
 from formats.serde import BYTES, Serde
 from migrate.batch.ledger.standing import Standing, StandingReader
 from migrate.batch.source.source import find_partitions, source_system, target_system
-from migrate.batch.switch.store_locations import MovedIn, Places
+from migrate.batch.switch.store_locations import MovedIn, StoreLocations
 from migrate.dual.handles import ReadHandle, Stores
 from migrate.errors import InvalidStateStoreError, RefusedError, StoreNotReadyError, UnknownStateStoreError
 from migrate.model.journal import HALF_DONE
@@ -310,7 +310,7 @@ class MigrationStores:
         entry = next((each for each in standing.journal.exchanges if each.partition.id == partition.id), None)
         if entry is None or (self._side == "new" and standing.step is Step.ROLLED_BACK):
             return self._unswitched(partition, standing)
-        return self._switched(Places.of(self._spec.source_path, self._spec.home, entry), standing)
+        return self._switched(StoreLocations.of(self._spec.source_path, self._spec.home, entry), standing)
 
     def _published_site(self, partition: StorePartition, standing: Standing, target: Path) -> Site:
         is_there = standing.published is not None or (bool(standing.publications) and target.is_dir())
@@ -338,7 +338,7 @@ class MigrationStores:
             )
         return self._make("new", standing.plan.new_partition(partition), folder)
 
-    def _switched(self, places: Places, standing: Standing) -> Site | None:
+    def _switched(self, places: StoreLocations, standing: Standing) -> Site | None:
         entry, step = places.entry, standing.step
         if self._side == "old":
             return self._old_site(places)
@@ -353,7 +353,7 @@ class MigrationStores:
         foreign = () if entry.is_moved_in else entry.old_names
         return self._make("new", entry.new_partition, path, foreign=foreign, position=position)
 
-    def _old_site(self, places: Places) -> Site:
+    def _old_site(self, places: StoreLocations) -> Site:
         try:
             path = places.old_store
         except RefusedError as error:
@@ -393,7 +393,7 @@ class MigrationStores:
         )
 
 
-def _what_is_live(places: Places, step: Step | None) -> Literal["old", "new"]:
+def _what_is_live(places: StoreLocations, step: Step | None) -> Literal["old", "new"]:
     """Which store the application finds, also in the middle of a switch. Raises StoreNotReadyError between renames."""
     which = places.at(places.live)
     if which == "old" or which == "new":  # noqa: PLR1714 - type checkers narrow by this
@@ -410,7 +410,7 @@ def _what_is_live(places: Places, step: Step | None) -> Literal["old", "new"]:
     raise StoreNotReadyError(f"{places.entry.partition.id} is being moved", hint="retry with backoff")
 
 
-def _new_store(places: Places) -> Path:
+def _new_store(places: StoreLocations) -> Path:
     """Where the new store is in the middle of a switch."""
     found = next((place for place in (places.live, places.staged) if places.at(place) == "new"), None)
     if found is None:

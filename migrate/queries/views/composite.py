@@ -35,7 +35,7 @@ class Pulls:
         self.count = 0
 
 
-class Part(NamedTuple):
+class ViewPart(NamedTuple):
     """One store partition of a view. In the middle of a cut-over its format may be another one than its neighbour's."""
 
     partition: Partition
@@ -63,7 +63,7 @@ class Composite:
         self.name = name
         self.definition = definition
         formats = [(each, each.opened().format) for each in partitions]
-        self._parts = tuple(Part(each, known, decoder(known)) for each, known in formats)
+        self._parts = tuple(ViewPart(each, known, decoder(known)) for each, known in formats)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.name}, {len(self._parts)} store partitions>"
@@ -84,7 +84,7 @@ class Composite:
         ]
         return min(sum(found), _MOST)
 
-    def _iterate(self, ask: Callable[[Part], Search[T]]) -> QueryIterator[T]:
+    def _iterate(self, ask: Callable[[ViewPart], Search[T]]) -> QueryIterator[T]:
         """What is found in each store partition, one after the other; `ask` is called at once, and serializes keys."""
         parts = [each._replace(pulls=Pulls()) for each in self._parts]
         searches = [(each, ask(each)) for each in parts]
@@ -93,12 +93,12 @@ class Composite:
         return QueryIterator(_walk(searches), self.name)
 
 
-def _walk(searches: list[tuple[Part, Search[T]]]) -> Generator[T]:
+def _walk(searches: list[tuple[ViewPart, Search[T]]]) -> Generator[T]:
     for part, search in searches:
         yield from _checked(part, search)
 
 
-def _checked(part: Part, search: Search[T]) -> Generator[T]:
+def _checked(part: ViewPart, search: Search[T]) -> Generator[T]:
     """What is found in one store partition; nothing more once it was replaced."""
     found = search(part.partition.opened())
     limit = _FIRST_PULL

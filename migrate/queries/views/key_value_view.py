@@ -16,9 +16,9 @@ from migrate.queries.views.composite import (
     Composite,
     Decoder,
     KeyValue,
-    Part,
     QueryIterator,
     Search,
+    ViewPart,
     key_decoder,
     records,
 )
@@ -88,13 +88,13 @@ class KeyValueView(Composite):
         return self._iterate(lambda part: partial(_scan, part, start, after_prefix(start)))
 
 
-def _range(part: Part, from_key: object, to_key: object, *, reverse: bool = False) -> Search[KeyValue]:
+def _range(part: ViewPart, from_key: object, to_key: object, *, reverse: bool = False) -> Search[KeyValue]:
     start, last = (None if key is None else part.format.key_serde.encode(key) for key in (from_key, to_key))
     return partial(_scan, part, start, None if last is None else last + b"\0", reverse=reverse)
 
 
 def _scan(
-    part: Part, start: bytes | None, end: bytes | None, opened: Opened, *, reverse: bool = False
+    part: ViewPart, start: bytes | None, end: bytes | None, opened: Opened, *, reverse: bool = False
 ) -> Generator[KeyValue]:
     if start is not None and end is not None and start >= end:
         return

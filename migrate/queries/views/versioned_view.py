@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from formats import EntryError, Format, History, StateRecord
 from formats.kafka_streams.versioned import LATEST, cut_key, default_segment_ms, key_in, time_of
 from migrate.queries.open.partition import Entries, Opened
-from migrate.queries.views.composite import Composite, Part, QueryIterator, VersionedRecord, records, undecodable
+from migrate.queries.views.composite import Composite, QueryIterator, VersionedRecord, ViewPart, records, undecodable
 from migrate.stores.state_store import Record
 
 _OLDEST, _NEWEST = -(1 << 63), (1 << 63) - 1
@@ -87,7 +87,7 @@ class VersionedView(Composite):
         if begin > end:
             raise ValueError(f"from_time {begin} is later than to_time {end}: name the earlier one first")
 
-        def found(part: Part, stored: bytes, opened: Opened) -> Iterator[VersionedRecord]:
+        def found(part: ViewPart, stored: bytes, opened: Opened) -> Iterator[VersionedRecord]:
             every = self._versions(_Read(opened), stored, begin, end)
             return reversed(list(every)) if ascending else every
 

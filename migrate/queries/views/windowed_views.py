@@ -21,10 +21,10 @@ from formats.layout import WINDOW_END, WINDOW_START
 from migrate.queries.open.partition import Entries, Opened, OpenSegment, StoreDefinition
 from migrate.queries.views.composite import (
     Composite,
-    Part,
     Pulls,
     QueryIterator,
     TimeWindow,
+    ViewPart,
     Windowed,
     key_decoder,
     records,
@@ -55,7 +55,7 @@ class WindowedValue(NamedTuple):
     value: Any
 
 
-_Keys = Callable[[Part], tuple[bytes | None, bytes | None]]
+_Keys = Callable[[ViewPart], tuple[bytes | None, bytes | None]]
 """From a store partition to its serialized keys, the first and the last."""
 _SAME: Any = ...
 """Stands for the upper bound of a range of one key."""
@@ -75,7 +75,7 @@ class _SegmentedView(Composite, ABC):
     ) -> QueryIterator[Any]:
         """What was asked for and has not expired: each a WindowedValue, or a WindowValue of the one key."""
 
-        def found(part: Part, asked: Asked, opened: Opened) -> Generator[WindowedValue | WindowValue]:
+        def found(part: ViewPart, asked: Asked, opened: Opened) -> Generator[WindowedValue | WindowValue]:
             read_key = key_decoder(part.format)
             kept = replace(asked, time_from=max(asked.time_from, oldest_kept(opened, self.definition)))
             for stored, value in found_in(opened, kept, part.pulls, backward=backward):
@@ -147,7 +147,7 @@ class WindowView(_SegmentedView):
         return self._found(_range(None, None), time_from, time_to, backward=True)
 
     def _one(self, key: object, time: int) -> object:
-        def stored(part: Part) -> bytes:
+        def stored(part: ViewPart) -> bytes:
             return WINDOW_KEY.pack(part.format.key_serde.encode(key), {WINDOW_START: time})
 
         return value_at(self._parts, self.definition, stored, time)
@@ -166,7 +166,7 @@ class SessionView(_SegmentedView):
     def fetch_session(self, key: Any, start: int, end: int) -> Any:  # noqa: ANN401 - of the serdes
         """The value of the session with these times, or None."""
 
-        def stored(part: Part) -> bytes:
+        def stored(part: ViewPart) -> bytes:
             return SESSION_KEY.pack(part.format.key_serde.encode(key), {WINDOW_START: start, WINDOW_END: end})
 
         return value_at(self._parts, self.definition, stored, end)
@@ -214,7 +214,7 @@ class SessionView(_SegmentedView):
 
 
 def _range(key: object, key_to: object = _SAME) -> _Keys:
-    def keys(part: Part) -> tuple[bytes | None, bytes | None]:
+    def keys(part: ViewPart) -> tuple[bytes | None, bytes | None]:
         encode = part.format.key_serde.encode
         if key_to is _SAME:
             return encode(key), encode(key)
@@ -299,7 +299,9 @@ def found_in(opened: Opened, asked: Asked, pulls: Pulls, *, backward: bool = Fal
                 yield record
 
 
-def value_at(parts: Iterable[Part], definition: StoreDefinition, stored: Callable[[Part], bytes], time: int) -> object:
+def value_at(
+    parts: Iterable[ViewPart], definition: StoreDefinition, stored: Callable[[ViewPart], bytes], time: int
+) -> object:
     """The decoded value of a key and time in the first store partition that has it, or None where it has expired.
 
     `stored`: the stored key in a store partition.

@@ -20,8 +20,8 @@ from migrate.dry_run.dry_run_report import (
 from migrate.model.display import duration, moment, number, plural, size
 from migrate.show.page.plots import (
     Band,
-    Part,
-    Piece,
+    Bar,
+    MapSpan,
     Plot,
     band_name,
     bands,
@@ -165,7 +165,7 @@ def _plots(report: DryRunReport) -> dict[str, Plot]:
 
 def _bands(chunks: Iterable[ChunkPlanned]) -> list[Band]:
     return bands(
-        Piece(
+        MapSpan(
             band_name(chunk.store_partition, chunk.database),
             title(chunk.number, chunk.keys, chunk.estimated_bytes),
             chunk.estimated_bytes,
@@ -174,7 +174,7 @@ def _bands(chunks: Iterable[ChunkPlanned]) -> list[Band]:
     )
 
 
-def _outcome_parts(tried: SampleConversion) -> list[Part]:
+def _outcome_parts(tried: SampleConversion) -> list[Bar]:
     parts = (
         ("match [source] format", tried.decoded, tried.sampled, "accent"),
         ("converted", tried.converted, tried.records, "accent"),
@@ -185,13 +185,13 @@ def _outcome_parts(tried: SampleConversion) -> list[Part]:
         ("rejected", tried.rejected, tried.records, "bad"),
     )
     return [
-        Part(label, f"{records:,} of {whole:,}", records / max(whole, 1), tone)
+        Bar(label, f"{records:,} of {whole:,}", records / max(whole, 1), tone)
         for label, records, whole, tone in parts
         if records or label not in (_OLDER, _NOT_CARRIED)
     ]
 
 
-def _time_parts(cost: Cost) -> list[Part]:
+def _time_parts(cost: Cost) -> list[Bar]:
     parts = (
         ("rewrite", cost.rewrite_seconds, "accent"),
         ("verify", cost.verify_seconds, "accent"),
@@ -202,7 +202,7 @@ def _time_parts(cost: Cost) -> list[Part]:
     return parts_of(max(cost.total_seconds, cost.downtime_seconds), parts, duration)
 
 
-def _disk_parts(cost: Cost) -> list[Part]:
+def _disk_parts(cost: Cost) -> list[Bar]:
     parts = [
         ("new stores", cost.new_bytes, "accent"),
         ("copied for the snapshot", cost.copied_bytes, "accent"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from migrate.queries.get_report import GetReport, SideBySide
 from migrate.show.page.rendering import render
-from migrate.show.text.get_text import Row, found_records, rows_of, sentence, summary
+from migrate.show.text.get_text import FieldRow, found_records, rows_of, sentence, summary
 
 _TONES = {"equal": "good", "different": "bad", "missing": "bad", "extra": "bad", "rejected": "bad", "dropped": "warn"}
 _LONGEST = 80
@@ -63,7 +63,7 @@ def _shown(each: SideBySide) -> dict[str, object]:
     }
 
 
-def _heading(rows: Sequence[Row]) -> str:
+def _heading(rows: Sequence[FieldRow]) -> str:
     """The key, with the times of its window."""
     shown = [row for row in rows if row.name.startswith(("key", "window"))]
     text = ", ".join(next(filter(None, row.texts), "") for row in shown)

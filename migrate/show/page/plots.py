@@ -38,7 +38,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Bar:
     """A bar for one part of a whole."""
 
     label: str
@@ -54,10 +54,10 @@ class Part:
         return round(max(100 * self.share, 0.4 if self.share else 0.0), 2)
 
 
-def parts_of(whole: float, amounts: Iterable[tuple[str, N, str]], show: Callable[[N], str]) -> list[Part]:
+def parts_of(whole: float, amounts: Iterable[tuple[str, N, str]], show: Callable[[N], str]) -> list[Bar]:
     """Bars for amounts of one whole, given as (label, amount, tone)."""
     whole = max(whole, 1e-9)
-    return [Part(label, show(amount), min(1.0, amount / whole), tone) for label, amount, tone in amounts]
+    return [Bar(label, show(amount), min(1.0, amount / whole), tone) for label, amount, tone in amounts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ _LEAST_WIDTH = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class MapSpan:
     """One chunk before it is placed on the map."""
 
     band: str
@@ -208,7 +208,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class MapSegment:
     """One chunk on the map."""
 
     width: float
@@ -224,7 +224,7 @@ class Band:
     label: str
     summary: str
     """The number of chunks and their size."""
-    segments: tuple[Segment, ...]
+    segments: tuple[MapSegment, ...]
 
 
 def band_name(store_partition: str, database: str) -> str:
@@ -238,16 +238,16 @@ def title(number: int, keys: object, extent: int, *, seconds: float | None = Non
     return visible(f"chunk {number}: {size(extent)}{took}, keys {keys}")
 
 
-def bands(pieces: Iterable[Piece]) -> list[Band]:
+def bands(pieces: Iterable[MapSpan]) -> list[Band]:
     """The bands of the map, all on one scale."""
-    by_band: dict[str, list[Piece]] = {}
+    by_band: dict[str, list[MapSpan]] = {}
     for piece in pieces:
         by_band.setdefault(piece.band, []).append(piece)
     scale = _bytes_per_line(list(by_band.values()))
     return [_band(label, chunks, scale) for label, chunks in by_band.items()]
 
 
-def _bytes_per_line(all_pieces: Sequence[Sequence[Piece]]) -> float:
+def _bytes_per_line(all_pieces: Sequence[Sequence[MapSpan]]) -> float:
     """The scale at which the chunks of the fullest line can be distinguished.
 
     A chunk that is very much larger than the others fills a line, so that the others stay visible.
@@ -260,8 +260,8 @@ def _bytes_per_line(all_pieces: Sequence[Sequence[Piece]]) -> float:
     return max(1.0, min(max(lines), ceiling), min(max(sizes), ceiling))
 
 
-def _band(label: str, pieces: Sequence[Piece], scale: float) -> Band:
-    segments = (Segment(_width(piece.size / scale), round(piece.tone, 2), piece.title) for piece in pieces)
+def _band(label: str, pieces: Sequence[MapSpan], scale: float) -> Band:
+    segments = (MapSegment(_width(piece.size / scale), round(piece.tone, 2), piece.title) for piece in pieces)
     summary = f"{plural(len(pieces), 'chunk')}, {size(sum(piece.size for piece in pieces))}"
     return Band(label, summary, tuple(segments))
 

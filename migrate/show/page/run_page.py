@@ -15,8 +15,8 @@ from migrate.model.packages import VERSION
 from migrate.model.reports import ChunkDone, Concern, Phase, RunHistory, State, Throughput
 from migrate.show.page.plots import (
     Band,
-    Part,
-    Piece,
+    Bar,
+    MapSpan,
     Plot,
     RateOverTime,
     band_name,
@@ -163,7 +163,7 @@ def _verification_word(found: Verification | None) -> str:
     return f"{number(found.missing + found.differing + found.extra)} wrong"
 
 
-def _verification_parts(found: Verification) -> list[Part]:
+def _verification_parts(found: Verification) -> list[Bar]:
     counts = (
         ("compared", found.records, "accent"),
         ("missing in the new store", found.missing, "bad"),
@@ -173,7 +173,7 @@ def _verification_parts(found: Verification) -> list[Part]:
     return parts_of(max(records for _, records, _ in counts), counts, number)
 
 
-def _reject_parts(history: RunHistory) -> list[Part]:
+def _reject_parts(history: RunHistory) -> list[Bar]:
     counts = [(reason.reason, reason.records, "bad") for reason in history.rejects]
     return parts_of(max((records for _, records, _ in counts), default=0), counts, number)
 
@@ -196,7 +196,7 @@ def _bands(chunks: Sequence[ChunkDone]) -> list[Band]:
         chunks, key=lambda chunk: (_natural(chunk.store_partition), _natural(chunk.database), chunk.number)
     )
     return bands(
-        Piece(
+        MapSpan(
             band_name(chunk.store_partition, chunk.database),
             title(chunk.number, chunk.keys, chunk.bytes_in, seconds=chunk.seconds),
             chunk.bytes_in,

@@ -80,7 +80,7 @@ def _record(each: SideBySide, layout: Layout) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FieldRow:
     """One field of a record in both stores."""
 
     name: str
@@ -91,7 +91,7 @@ class Row:
     """"differs", "changed" or empty."""
 
 
-def rows_of(each: SideBySide) -> tuple[list[Row], int]:
+def rows_of(each: SideBySide) -> tuple[list[FieldRow], int]:
     """(the fields of the old, the converted and the new record, how many more there are): those that differ first."""
     columns = [_fields(side) for side in (each.old, each.converted, each.new)]
     names = list(dict.fromkeys(name for fields in columns for name in fields))
@@ -103,7 +103,7 @@ def rows_of(each: SideBySide) -> tuple[list[Row], int]:
         kept = sorted(names, key=lambda name: order.index(marks.get(name, "")))[:_MOST_FIELDS]
         names = [name for name in names if name in set(kept)]
     texts = {name: _cut([fields.get(name, "") for fields in columns]) for name in names}
-    rows = [Row(_beginning(name, _LONGEST_NAME), texts[name], marks.get(name, "")) for name in names]
+    rows = [FieldRow(_beginning(name, _LONGEST_NAME), texts[name], marks.get(name, "")) for name in names]
     return rows, len({name for fields in columns for name in fields}) - len(rows)
 
 

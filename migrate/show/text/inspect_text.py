@@ -249,7 +249,9 @@ def show_formats(report: FormatsReport, output: Output) -> list[str]:
     lines += layout.title("Stores that cannot be migrated")
     for kind in report.unsupported:
         lines += layout.wrapped(f"{kind.name[:1].upper()}{kind.name[1:]}", indent=2)
-        lines += layout.wrapped(f"recognized by {kind.told_by}\nwhy: {kind.reason}\nnext: {kind.instead}", indent=4)
+        lines += layout.wrapped(
+            f"recognized by {kind.recognized_by}\nwhy: {kind.reason}\nnext: {kind.instead}", indent=4
+        )
     return [*lines, "", "Every pair, with its byte program: stateferry formats --json"]
 
 

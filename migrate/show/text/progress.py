@@ -191,7 +191,7 @@ def watch_display(output: Output) -> Iterator[Callable[[WatchReport], None]]:
         with _screen(console, output) as show:
             yield lambda report: show(output.readable(report))
     else:
-        lines = _Lines()
+        lines = _ProgressLines()
         yield lambda report: lines(output.readable(report))
 
 
@@ -214,7 +214,7 @@ def _screen(console: Console, output: Output) -> Iterator[Callable[[WatchReport]
         yield lambda report: live.update(content(report), refresh=True)
 
 
-class _Lines:
+class _ProgressLines:
     """Lines of a log: one for each report that differs from the one before."""
 
     def __init__(self) -> None:

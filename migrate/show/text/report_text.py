@@ -207,7 +207,7 @@ def show_verify(report: VerifyReport, output: Output) -> list[str]:
 
 
 def show_catch_up(report: CatchUpReport, output: Output) -> list[str]:
-    """What a catch-up has read and laid over the new stores."""
+    """What a catch-up has read and applied to the new stores."""
     rows = {"migration": report.name, "catch-up": f"{report.what}, in {report.seconds:.1f} s"}
     rows |= {"tails": "\n".join(map(tail_in_words, report.tails)), "application": report.application}
     rows |= {ATTENTION: concerns_in_words(report.concerns), "next": report.next_step}

@@ -1,4 +1,4 @@
-"""What an application writes after its snapshot, laid over the new stores and written to their changelogs."""
+"""What an application writes after its snapshot, applied to the new stores and written to their changelogs."""
 
 import signal
 import subprocess

@@ -217,7 +217,7 @@ def test_an_empty_partition_needs_no_position(app: App) -> None:
 @pytest.mark.parametrize(
     "offset, said",
     [
-        (20, "is at 21 of .*, partition 1, which ends at 10: the topic was made again, or is another one"),
+        (20, "is at 21 of .*, partition 1, which ends at 10: the topic was recreated, or is another one"),
         (-4, "says that its position is unknown, so its files alone are not the state"),
     ],
     ids=["ahead", "unknown"],

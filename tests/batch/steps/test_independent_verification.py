@@ -15,7 +15,7 @@ from migrate.batch.plan import make_plan as make
 from migrate.batch.plan.cut import Cuts, cut
 from migrate.batch.plan.target_layout import NewSegment, new_segments
 from migrate.batch.steps import comparisons as verify_full
-from migrate.engine.chunk_source import Records
+from migrate.engine.chunk_source import ChunkSource
 from migrate.errors import MigrationError, VerificationError
 from migrate.model.key_range import KeyRange
 from migrate.model.plan import DatabasePlan, FamilyMapping, Plan
@@ -104,15 +104,15 @@ def test_a_planned_gap_is_found(
 def test_digests_are_held_against_the_number_of_old_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a chunk did not read, its receipt's digest is right, and so is its interval."""
     spec = _spec(tmp_path, "digest")
-    whole = Records.batches
+    whole = ChunkSource.batches
 
-    def one_less(self: Records, mapping: FamilyMapping, keys: KeyRange | None = None) -> Iterator[Batch]:
+    def one_less(self: ChunkSource, mapping: FamilyMapping, keys: KeyRange | None = None) -> Iterator[Batch]:
         batches = list(whole(self, mapping, keys))
         yield from batches[:-1]
         yield batches[-1].part(0, len(batches[-1]) - 1)
 
     with monkeypatch.context() as wrong:
-        wrong.setattr(Records, "batches", one_less)
+        wrong.setattr(ChunkSource, "batches", one_less)
         raises(VerificationError, r"records that the chunks read should be 1,500, is 1,4\d\d", run, spec)
     raises(VerificationError, "keys missing", verify, spec, mode="full")
 

@@ -19,7 +19,7 @@ from migrate.batch.switch.abandon import removed_by_abandon, removed_by_finalize
 from migrate.errors import ChangelogFailedError, ExitCode
 from migrate.kafka import claims
 from migrate.kafka import cluster as client
-from migrate.model.changelogs import Part
+from migrate.model.changelogs import TopicPart
 from migrate.model.events import BROKER_EVENTS, SWITCH_EVENTS, Event
 from migrate.model.ledger_row import Step
 from migrate.systems.checkpoint_file import read_checkpoint
@@ -158,7 +158,7 @@ def test_a_switch_that_lost_its_broker_is_half_done_and_finished_by_a_rerun(
     for module in (client, claims):
         monkeypatch.setattr(module, "REQUEST_SECONDS", 1)
     monkeypatch.setattr(client, "REACH_SECONDS", 1)
-    _without_broker(broker, app, cutover, "cutover.shelved", "the cut-over is half done, so start no version")
+    _without_broker(broker, app, cutover, "cutover.old-set-aside", "the cut-over is half done, so start no version")
     assert cutover(app.spec).state == "cut over"
     assert app.all_restored()
     _without_broker(broker, app, rollback, "rollback.positioned", "the rollback is half done, so start no version")
@@ -280,7 +280,7 @@ def test_what_a_killed_rollback_left_open_does_not_hold_up_the_next_one(make: Ma
     app = make(way="append").begin()
     cutover(app.spec)
     migration_id = read_ledger(app.spec.home)[-1].migration_id
-    ident = transactional_id(migration_id, Part(store_partition="0_1/orders", database="undo"))
+    ident = transactional_id(migration_id, TopicPart(store_partition="0_1/orders", database="undo"))
     killed = Producer({"bootstrap.servers": app.broker.bootstrap, "transactional.id": ident, "log_level": 0})
     killed.init_transactions(10)
     killed.begin_transaction()

@@ -94,7 +94,7 @@ def test_every_event_of_a_switch_is_sent_in_order(app: Application) -> None:
         ("cutover.intended", 1),
         ("cutover.positioned", 1),
         ("cutover.exchanged", each),
-        ("cutover.shelved", 1),
+        ("cutover.old-set-aside", 1),
         ("cutover.done", 1),
         ("cutover.committed", 1),
     ]

@@ -116,7 +116,9 @@ def test_a_migration_that_was_rolled_back_can_be_abandoned(app: Application) -> 
     assert not app.spec.home.exists()
 
 
-@pytest.mark.parametrize("point", ["cutover.intended", "cutover.exchanged", "cutover.shelved", "cutover.committed"])
+@pytest.mark.parametrize(
+    "point", ["cutover.intended", "cutover.exchanged", "cutover.old-set-aside", "cutover.committed"]
+)
 def test_a_cutover_that_was_started_cannot_be_abandoned(point: str, app: Application) -> None:
     raises(StoppedError, "", cutover, app.spec, on_event=StopAt(point))
     before = tree_state(app.base)
@@ -126,7 +128,7 @@ def test_a_cutover_that_was_started_cannot_be_abandoned(point: str, app: Applica
     assert app.standing() == {"old"}
 
 
-@pytest.mark.parametrize("point", ["cutover.exchanged", "cutover.shelved", "cutover.committed"])
+@pytest.mark.parametrize("point", ["cutover.exchanged", "cutover.old-set-aside", "cutover.committed"])
 def test_old_stores_are_not_removed_even_where_the_ledger_is_gone(point: str, app: Application) -> None:
     raises(StoppedError, "", cutover, app.spec, on_event=StopAt(point))
     shutil.rmtree(app.spec.home / "ledger")

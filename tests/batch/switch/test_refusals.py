@@ -35,7 +35,7 @@ def test_an_application_that_is_started_in_the_middle(app: Application) -> None:
     holder = another_process(LOCK_FILE, app.path / ".lock")
 
     def start(event: Event) -> None:
-        if event.name == "cutover.shelved":
+        if event.name == "cutover.old-set-aside":
             holder.__enter__()
 
     try:

@@ -108,7 +108,7 @@ def test_the_position_is_never_ahead_of_the_store_in_place(later: Application) -
     assert set(seen.seen) == {*CUTOVER, *ROLLBACK}
 
 
-@pytest.mark.parametrize("name", ["cutover.positioned", "cutover.exchanged", "cutover.shelved", "cutover.done"])
+@pytest.mark.parametrize("name", ["cutover.positioned", "cutover.exchanged", "cutover.old-set-aside", "cutover.done"])
 def test_killed_in_the_cutover(name: str, later: Application) -> None:
     said = checkpoints(later), positions(later)
     raises(StoppedError, "", cutover, later.spec, on_event=StopAt(name, 2 if name == "cutover.exchanged" else 1))

@@ -10,7 +10,7 @@ import pytest
 from migrate import Spec, cutover, rollback, verify
 from migrate.batch.ledger.standing import read_standing
 from migrate.batch.switch.locked_migration import LockedMigration
-from migrate.batch.switch.store_locations import Places
+from migrate.batch.switch.store_locations import StoreLocations
 from migrate.model.events import Event
 from migrate.stores.files import ExchangeUnsupportedError
 from tests.batch.switch.support import (
@@ -34,7 +34,7 @@ def _no_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
     def unsupported(*_: Path) -> None:
         raise ExchangeUnsupportedError
 
-    monkeypatch.setattr(f"{Places.__module__}.exchange", unsupported)
+    monkeypatch.setattr(f"{StoreLocations.__module__}.exchange", unsupported)
     monkeypatch.setattr(f"{LockedMigration.__module__}.can_exchange", lambda _: False)
 
 

@@ -103,7 +103,7 @@ def kill_at(name: str, times: int) -> Callable[[Event], None]:
         (cutover, "cutover.intended", 1, [KEY_VALUE] * 3),
         (cutover, "cutover.exchanged", 1, [TIMESTAMPED, KEY_VALUE, KEY_VALUE]),
         (cutover, "cutover.exchanged", 2, [TIMESTAMPED, TIMESTAMPED, KEY_VALUE]),
-        (cutover, "cutover.shelved", 1, [TIMESTAMPED] * 3),
+        (cutover, "cutover.old-set-aside", 1, [TIMESTAMPED] * 3),
         (rollback, "rollback.exchanged", 1, [KEY_VALUE, TIMESTAMPED, TIMESTAMPED]),
         (rollback, "rollback.exchanged", 3, [KEY_VALUE] * 3),
     ],

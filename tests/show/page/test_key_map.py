@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import pytest
 
 from migrate.model.key_range import KeyRange
-from migrate.show.page.plots import Band, Piece, bands, title
+from migrate.show.page.plots import Band, MapSpan, bands, title
 
 LEAST_READABLE = 0.5
 """Percent: two pixels on a phone."""
 
 
-def _pieces(sizes: Sequence[int], band: str = "0_0/orders") -> list[Piece]:
-    return [Piece(band, f"{band} {number}", size) for number, size in enumerate(sizes)]
+def _pieces(sizes: Sequence[int], band: str = "0_0/orders") -> list[MapSpan]:
+    return [MapSpan(band, f"{band} {number}", size) for number, size in enumerate(sizes)]
 
 
 def _lines(band: Band) -> int:
