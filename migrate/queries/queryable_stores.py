@@ -55,7 +55,7 @@ class _OpenedSource(Protocol):
 class QueryableStores:
     """Stores to query by name. Safe to share between threads.
 
-    Files stay open as long as a view or an iterator refers to them. What is asked by name is looked up again each time: ask
+    Files stay open as long as a view or an iterator refers to them. What is asked by name is looked up each time: ask
     for a view once, and again after StateStoreMigratedError.
     """
 

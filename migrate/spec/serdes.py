@@ -207,7 +207,7 @@ def check_payloads(conversion: Conversion, key: PayloadSerdes | None, value: Pay
 
 
 def payload_warnings(key: PayloadSerdes | None, value: PayloadSerdes | None, *, has_function: bool) -> list[str]:
-    """Warnings about what some payloads may hold and the target cannot, and about what a function has to write again."""
+    """Warnings about what some payloads may hold and the target cannot, and what a function has to write again."""
     found = []
     for part, serdes in (("key", key), ("value", value)):
         if serdes is None:
