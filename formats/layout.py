@@ -1,4 +1,4 @@
-"""What a format is made of: a key schema, a value layout, and the fields that a byte program can be derived from."""
+"""What a format is made of: a key schema, a value layout, and fields that a program for bytes is derived from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a payload can change from one serde to another, and whether payloads keep their order."""
+"""Whether and by which byte operations a payload changes from one serde to another, and whether it keeps its order."""
 
 from __future__ import annotations
 

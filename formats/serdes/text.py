@@ -1,12 +1,15 @@
-"""`string`: UTF-8 text, as Kafka's StringSerde writes it.
+"""`string`: UTF-8 text, as Kafka's StringSerde writes it; `uuid`: the text of a UUID, as Kafka's UUIDSerde writes it.
 
-| offset | size | field         |
-|--------|------|---------------|
-| 0      | rest | text in UTF-8 |
+| serde    | offset | size | field                                                            |
+|----------|--------|------|------------------------------------------------------------------|
+| `string` | 0      | rest | text in UTF-8                                                    |
+| `uuid`   | 0      | 36   | 8-4-4-4-12 lower-case hexadecimal digits with hyphens, in ASCII  |
 
 Java's own reader takes bytes that are not UTF-8 and puts a replacement character in their place; here they are a
-reject. Java writes half a surrogate pair as `?`; here such a text cannot be written.
-Source: org.apache.kafka.common.serialization.StringSerializer, StringDeserializer.
+reject. Java writes half a surrogate pair as `?`; here such a text cannot be written. Of a UUID, Java's reader takes
+other spellings too (upper case, fewer digits); its writer never makes them, so here they are a reject.
+Source: org.apache.kafka.common.serialization.StringSerializer, StringDeserializer, UUIDSerializer,
+java.util.UUID.toString.
 """
 
 from __future__ import annotations

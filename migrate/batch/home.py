@@ -1,4 +1,4 @@
-"""Every name in the migration's own folder, and removal by these names: nothing else in it is ours (I11)."""
+"""Every name in the migration's own folder, marker and plans, and removal by name: nothing else in it is ours (I11)."""
 
 from __future__ import annotations
 

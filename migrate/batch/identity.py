@@ -1,4 +1,4 @@
-"""The identity of a migration: a change of anything in it makes another migration (I5)."""
+"""The identity of a migration (I5: a change in it makes another); old stores are known by theirs (I8, I11)."""
 
 from __future__ import annotations
 

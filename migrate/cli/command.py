@@ -1,4 +1,4 @@
-"""The command and its verbs: common options, help in the order of work, usage errors reported like all others."""
+"""The command and its verbs: common options, usage errors, exit codes (I9), and signals (a second one ends at once)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verbs that answer queries: get, serve."""
+"""The verbs that answer queries: get, serve; and the options of `serve` on which host has which partition."""
 
 from __future__ import annotations
 

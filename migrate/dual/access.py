@@ -1,4 +1,7 @@
-"""Dual access: reading and writing the two stores behind a DualReadStore, while there are two."""
+"""Dual access: reading and writing the two stores behind a DualReadStore, while there are two.
+
+The old store is compacted in the background: without its tombstones, metadata show whether it is empty.
+"""
 
 from __future__ import annotations
 

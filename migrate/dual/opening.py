@@ -1,4 +1,8 @@
-"""Opening stores: the old and the new one together for the adapter, or one by itself."""
+"""Opening stores: the old and the new one together for the adapter, or one by itself.
+
+Foreign writes to the old store are not the adapter's: by the old code, or by replacing the store with a copy. A key may
+then be in both stores, and it is not known which record is newer: the caller decides which store wins.
+"""
 
 from __future__ import annotations
 

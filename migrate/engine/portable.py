@@ -1,4 +1,9 @@
-"""The portable engine: rocksdict and columns of bytes; runs programs, reference conversions and user functions."""
+"""The portable engine: rocksdict and columns of bytes; runs programs, reference conversions and user functions.
+
+`RecordDigest` is equal for two ordered sets of records if and only if they are the same records. It has three streaming
+XXH64 states (seed 0), in key order: the lengths (little-endian u32 key, u32 value, for each record), the keys, the
+values. It is independent of batching, and the same in every engine. The lengths distinguish `ab|c` from `a|bc`.
+"""
 
 from __future__ import annotations
 

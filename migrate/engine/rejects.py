@@ -1,4 +1,4 @@
-"""Records that cannot be converted: the chunk fails, or they are skipped or written to a dead-letter file."""
+"""Records that cannot be converted: the chunk fails, or they are skipped or written to a dead-letter file (Parquet)."""
 
 from __future__ import annotations
 

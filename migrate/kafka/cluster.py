@@ -1,4 +1,4 @@
-"""Topics, groups and transactions of a Kafka cluster."""
+"""Topics, groups and transactions of a Kafka cluster, by a client that asks and waits for the answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How to reach a Kafka cluster: the brokers, and a file of librdkafka's properties.
+"""How to reach a Kafka cluster: the brokers, and a file of librdkafka's properties; failures that say what to do next.
 
 Each line of the file is `key=value`, a comment that begins with `#`, or empty; `${NAME}` in a value stands for a
 variable of the environment. Values are never shown.

@@ -1,4 +1,4 @@
-"""Where the records of a migration go, and what of them the broker has confirmed."""
+"""Changelogs: where records go, what the broker confirmed, what is taken from old ones (key times, tails, stores)."""
 
 from __future__ import annotations
 

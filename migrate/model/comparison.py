@@ -1,4 +1,4 @@
-"""Differences between a new store and the converted old one, and the counts of a run."""
+"""Differences between what should be and what is, in a new store and in a changelog read back; the counts of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers, times and sizes formatted for people."""
+"""Numbers, times and sizes formatted for people; keys and values in hex and as text."""
 
 from __future__ import annotations
 

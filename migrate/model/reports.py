@@ -1,4 +1,4 @@
-"""The reports of the commands: values, shown as text or as JSON."""
+"""The reports of the commands, and what `status --watch` follows: values, shown as text or as JSON."""
 
 from __future__ import annotations
 

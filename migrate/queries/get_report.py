@@ -1,4 +1,4 @@
-"""What `stateferry get` reports: the old record of a key, what the conversion makes of it, and the new record."""
+"""What `stateferry get` reports: the old record of a key, its conversion, the new record, and where they differ."""
 
 from __future__ import annotations
 

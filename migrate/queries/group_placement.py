@@ -1,4 +1,4 @@
-"""The hosts of a Kafka Streams application, from what its members told each other by way of the broker.
+"""The hosts of a Kafka Streams application, and the partitions of its topics, as the broker has them while it runs.
 
 Each member of a group of the "classic" protocol states its `application.server` in its subscription, and gets its tasks
 in its assignment. Numbers are big-endian.

@@ -1,4 +1,6 @@
-"""Which hosts there are, and which partitions each has: from a file, or from texts like `10.0.0.1:7654=0,2`.
+"""Which hosts there are, which partitions each has, and which host answers for a key (`queryMetadataForKey`).
+
+Hosts are stated in a file, or in texts like `10.0.0.1:7654=0,2`.
 
 A file:
 

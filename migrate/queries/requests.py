@@ -1,6 +1,14 @@
-"""Queries as values, under Kafka Streams' names (KIP-796). Times are milliseconds since the epoch.
+"""Queries, requests and results, under Kafka Streams' names (KIP-796). Times are milliseconds since the epoch.
 
-Source: org.apache.kafka.streams.query.
+| query                                     | stores that answer                     |
+|-------------------------------------------|----------------------------------------|
+| KeyQuery, RangeQuery                      | key-value, of every format             |
+| TimestampedKeyQuery, TimestampedRangeQuery| key-value with timestamps              |
+| WindowKeyQuery                            | window                                 |
+| WindowRangeQuery                          | window, by time; session, by key       |
+| VersionedKeyQuery, MultiVersionedKeyQuery | versioned                              |
+
+Source: org.apache.kafka.streams.query (Position, PositionBound), KafkaStreams.query, state.internals.StoreQueryUtils.
 """
 
 from __future__ import annotations

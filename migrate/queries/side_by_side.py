@@ -1,4 +1,4 @@
-"""The old store and the new one of a migration, side by side."""
+"""The old store and the new one of a migration side by side, each store partition read by stored keys."""
 
 from __future__ import annotations
 

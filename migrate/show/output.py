@@ -1,4 +1,4 @@
-"""The output that the options of a command ask for: JSON or text, progress, colours."""
+"""The output that the options of a command ask for (JSON or text, progress, colours), on the standard streams."""
 
 from __future__ import annotations
 

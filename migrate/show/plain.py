@@ -1,5 +1,7 @@
 """Text for a stream: width, colours, wrapped lines, facts, tables.
 
+Control characters in keys, file names and exceptions are made visible here: all that the commands print passes through,
+reports before they become text, messages and JSON.
 rich draws only tables: importing it takes a tenth of the time in which `status` answers.
 """
 

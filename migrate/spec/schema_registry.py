@@ -7,7 +7,9 @@
 | `GET /subjects/{s}/versions`              | a list of numbers                                       |
 | `GET /subjects/{s}/versions/{v}`          | the same as of a schema, and `id`, `guid`               |
 
-Deleted versions are requested too (`deleted=true`): a store may hold what they wrote.
+Deleted versions are requested too (`deleted=true`): a store may hold what they wrote. References are inlined.
+Responses are pinned beside the plan when a migration starts: a resume, a verification and a cut-over convert by the
+schemas that the run started with (I2), and need no registry.
 Source: the registry's own OpenAPI description, core/generated/swagger-ui/schema-registry-api-spec.yaml.
 """
 

@@ -1,4 +1,4 @@
-"""Records as columns: the unit of work of scans, conversions, digests and SST writers."""
+"""Records, and changelog records, as columns: the unit of work of scans, conversions, writers and readers."""
 
 from __future__ import annotations
 

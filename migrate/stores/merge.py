@@ -1,4 +1,4 @@
-"""Sorted streams of records: merged into one, paired span by span, and without the keys of an overlay."""
+"""Sorted streams of records: merged into one, paired span by span, without an overlay's keys, or checked for order."""
 
 from __future__ import annotations
 

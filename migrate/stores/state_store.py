@@ -1,7 +1,7 @@
-"""The store protocol, and the base class of all stores here.
+"""The store protocol, the states of an open store, the base class of all stores here, and iterators over their records.
 
 Keys and values are bytes, in the order of bytes. The protocol does not depend on the number of databases below: a
-store of segments can implement it too.
+store of segments can implement it too. An iterator shows the store as it was at one time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The offsets that the application's group has committed: recorded by a cut-over, set back by a rollback."""
+"""The application at the broker: whether it has stopped, and its group's offsets, which a rollback sets back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a command reaches the broker that its spec names, and what it means that the broker fails in the middle."""
+"""How a command reaches the broker of its spec, what a failure in the middle means, and what records a topic has."""
 
 from __future__ import annotations
 

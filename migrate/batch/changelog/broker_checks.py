@@ -1,6 +1,7 @@
-"""What must hold at the broker before a migration's changelogs are written; `preflight/changelog.py` names each check.
+"""What must hold at the broker before a migration's changelogs are written; `preflight/checklist.py` names each check.
 
-What a client cannot ask is a `InconclusiveCheck`: said, and never passed as checked.
+That is also what the user of `[changelog] config` may do there, and whether stores are behind their changelogs or past
+the end. What a client cannot ask is an `InconclusiveCheck`: said, and never passed as checked.
 """
 
 from __future__ import annotations

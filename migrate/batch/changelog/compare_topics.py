@@ -1,4 +1,8 @@
-"""Read the changelogs back, and compare what a restore would give with the new stores."""
+"""Read the changelogs back, and compare what a restore would give with the new stores.
+
+Other hosts write for copies (standbys, what moved tasks left behind). A copy goes on from the last record of the host
+that has written, once that is compared with the copy's new store.
+"""
 
 from __future__ import annotations
 

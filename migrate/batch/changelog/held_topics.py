@@ -1,6 +1,11 @@
 """Which partitions of the old changelogs hold keys, and which of them no host of the migration has written.
 
 A store partition whose directory is gone is in its changelog alone: once the others are cut over, nobody reads it.
+
+The application's other internal topics may hold values of the form that the migration changes. Buffers of suppress()
+and of joins, and stores in memory, are in their changelogs alone, from which the new version restores them; what a
+repartition topic has for the application, the new version reads. They are known by the names that Kafka Streams gives:
+org.apache.kafka.streams.kstream.internals.KTableImpl, for joins by a foreign key.
 """
 
 from __future__ import annotations

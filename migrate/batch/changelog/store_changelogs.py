@@ -1,4 +1,4 @@
-"""Which way each changelog of a migration goes: its topics, old and new, and how far the old store has applied it."""
+"""The way of each changelog: its topics, how far the old store has applied it, the new store's line in a side file."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The topics that a migration writes to: made, or found again, and recorded before the first record is written.
 
 The intent is committed before a topic is made, and its id after: so a topic of that name that neither names is foreign,
-unless another host of the migration has claimed a partition of it.
+unless another host of the migration, which migrates a part of the application, has claimed a partition of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The way back of changelogs to which converted records were appended: the old store's records are appended again."""
+"""The way back of changelogs: old records are appended again; topics of a migration that is given up are removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Write the changelogs of the new stores: every part without a receipt, each confirmed by the broker, then recorded."""
+"""Write the changelogs of the new stores: every part without a receipt, each confirmed by the broker, then recorded.
+
+A command begins with a permit: a file that names the transactional ids of its tasks. An attempt takes over its id, and
+looks for the permit then. At the end the permit is withdrawn, and all ids are taken over: an attempt that has seen the
+permit can write no more, and a later one does not find it. So what outlives its command is kept out.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparing the new store on disk with what the old one converts to, or with the receipts."""
+"""Comparing the new store on disk with what the old one converts to, with its overlay, or with the receipts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing a part of a new store to its changelog."""
+"""Writing a part of a new store to its changelog, with tombstones of the keys that the old store alone has."""
 
 from __future__ import annotations
 

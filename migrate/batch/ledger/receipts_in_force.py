@@ -1,4 +1,9 @@
-"""Range checkpoints: which key ranges the ledger's receipts cover, and which chunks of the plan are pending."""
+"""Which key ranges the ledger's receipts cover, which chunks are pending, and revisions of the conversion.
+
+A revision is a changed function that takes over within the same migration: it replaces the function's part of the
+identity. It voids the chunks with rejected records, and every new store that was assembled before. The other chunks
+stay, and a full verification has to show that they may.
+"""
 
 from __future__ import annotations
 

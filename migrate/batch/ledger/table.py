@@ -4,6 +4,9 @@ Written by the driver only, strictly after the data that a row records is durabl
 entry: synced under a temporary name, and linked under its number, in a directory that is synced then. No entry replaces
 another. So once a second run has committed, the first one finds its next entry taken: it is fenced off. delta-rs's own
 commits take longer the more there are.
+
+Tasks that finish within a short time share a commit, so that the driver keeps up however long one takes. What waits is
+durable, or is synced just before the commit; after a crash it is adopted (`reconcile`) or made again.
 """
 
 from __future__ import annotations

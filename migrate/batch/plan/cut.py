@@ -1,4 +1,4 @@
-"""Cutting RocksDB directories into even chunks by the SST files' own indexes, without reading the data."""
+"""Cutting RocksDB directories into chunks and ranges by the SST files' own indexes, without reading the data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making a plan from a snapshot: the new RocksDB directories, even chunks, and the sample conversion."""
+"""Making a plan from a snapshot: new RocksDB directories, even chunks, the sample conversion, warnings of risks."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Overlays: the tails of a store partition as one RocksDB directory for each one of the new store.
+"""The new stores that changelogs are written of, the parts that tasks write, and overlays.
 
-For each new key that a tail has touched it holds the last entry, in the form of `kafka.latest`: the new value, or that
-there is none. Assembling lays it over the chunks; a verification compares its keys with it, and all others with the
-chunks.
+An overlay holds the tails of a store partition as one RocksDB directory for each one of the new store. For each new key
+that a tail has touched it holds the last entry, in the form of `kafka.latest`: the new value, or that there is none.
+Assembling lays it over the chunks; a verification compares its keys with it, and all others with the chunks.
 """
 
 from __future__ import annotations

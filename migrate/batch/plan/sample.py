@@ -1,4 +1,4 @@
-"""The sample conversion, and a check that the keys of a segment lie in its time (I10)."""
+"""The sample conversion, with times from the changelog, and a check that keys of a segment lie in its time (I10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layout of the new store: its segments, and the place of each store partition."""
+"""The layout of the new store: its segments under its retention, its changelog positions, and where they are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Named checks: a run raises the first that fails; a dry run and `doctor` list them all, with fixes."""
+"""Named checks: a run raises the first that fails, others list all with fixes. Reads beside an owner are retried."""
 
 from __future__ import annotations
 

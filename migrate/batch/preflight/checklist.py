@@ -1,4 +1,4 @@
-"""Preflight: the facts that a run reads before it writes anything, and the checks that it must pass, by name."""
+"""Preflight: the facts that a run reads before it writes, and all checks by name, those at the broker included."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The source: the store partitions to migrate, and their files and options."""
+"""The source: its store partitions and task directories, and their files, options and content, read by one opening."""
 
 from __future__ import annotations
 

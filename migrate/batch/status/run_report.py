@@ -1,4 +1,4 @@
-"""The report of `run`, also for a migration that is over already: `run` does not start it again (I10)."""
+"""The reports of `run` and of a catch-up, also for a migration that is over: `run` does not start it again (I10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`status`: the state of a migration by its plan and ledger. No store is opened, and no JVM is started."""
+"""`status` and throughput, by plan and ledger alone: no store is opened, no JVM is started, no lock is taken."""
 
 from __future__ import annotations
 

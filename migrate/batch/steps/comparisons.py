@@ -1,4 +1,8 @@
-"""Verification in full: every old record is converted again and compared with the new stores."""
+"""Verification in full: every old record is converted again and compared with the new stores.
+
+What to compare is found in the snapshot's files, each time anew: neither the plan nor the receipts say what to read.
+Equal ranges are committed as they come, and a resume leaves out those of the same conversion and files, on both sides.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prepare: make the checks, take the snapshot and store the plan."""
+"""Prepare, for `run` and for `snapshot` while the application is stopped: checks, the snapshot, the stored plan."""
 
 from __future__ import annotations
 

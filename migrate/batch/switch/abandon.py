@@ -1,4 +1,4 @@
-"""`abandon`: give a migration up. It removes our files, and never the application's."""
+"""`abandon`: give a migration up. It and `finalize` say before what they remove: our files, never the application's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`cutover`: all new stores take the places of the old ones."""
+"""`cutover`: all new stores take the places of the old ones, after all checks; the journal says how far it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rollback`: the old stores take their places again, until `finalize` removes them."""
+"""`rollback`: the old stores take their places again, as do old offsets and values at the broker, until `finalize`."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 The source is made of operations and numbers. The bytes to write are bound to names, so that data never becomes code.
 The generated code bails out of an unusual value (damaged, in several blocks, nested too deeply): `run_avro` converts it
-or reports what is wrong with it.
+or reports what is wrong with it. In the source, `s1` is a position in the old value, `c1` a constant, `p1` a piece of
+the new value, `q1` a list of them.
 """
 
 from __future__ import annotations

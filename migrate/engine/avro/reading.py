@@ -1,4 +1,4 @@
-"""The source that reads the parts of an Avro value.
+"""The source that reads the parts of an Avro value, and what the functions of a program share: names and constants.
 
 In the source, `d` is the value, `i` the position in it, `k` the nesting depth; `n`, `b` and `j` are temporary.
 """

@@ -1,4 +1,7 @@
-"""A store partition as a query reads it: how it is defined, where it lies, and its stored entries, opened."""
+"""A store partition as a query reads it: its definition, its place, and its stored entries at one time, opened.
+
+The definition is what a person says: files tell neither the serdes nor the times that the application configures.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A store partition in a directory: held open, looked at again, and noticed when another store takes its place."""
+"""A store partition in a directory: held open, looked at again, and noticed when another store takes its place.
+
+An application that has it open may hold writes in memory that no file has yet (`Owners`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Where stores come from: an adapter in this process, a directory, or one side of a migration."""
+"""Where stores come from: an adapter in this process, a directory, or one side of a migration.
+
+Which store of a migration lies where is known by RocksDB's identities and the journal of the switch, for each store
+partition, so that it holds in the middle of a switch too, and after a kill.
+"""
 
 from __future__ import annotations
 

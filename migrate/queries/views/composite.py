@@ -1,4 +1,4 @@
-"""What all views share: several store partitions read as one, decoded, until one of them is replaced."""
+"""What all views share: store partitions read as one, decoded, until one is replaced; results, with times in ms."""
 
 from __future__ import annotations
 

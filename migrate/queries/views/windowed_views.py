@@ -1,7 +1,16 @@
 """Window and session stores: `ReadOnlyWindowStore` and `ReadOnlySessionStore` of Kafka Streams.
 
+Answers have the order and the content of Kafka Streams': segment after segment, the oldest first, and by stored key
+within each. A range of keys is one of stored keys. Where keys differ in size it may hold others, which are left out,
+and a key that is the beginning of the upper bound may lie behind it.
+
+Expired records are those whose time (of a window its start, of a session its end) is older than the store's by the
+retention or more; Streamiz leaves out whole segments of them only. The store's time is that of its newest record, as it
+is for the owner once it has written again.
+
 Source: org.apache.kafka.streams.state.ReadOnlyWindowStore, ReadOnlySessionStore, internals.RocksDBWindowStore,
-RocksDBSessionStore, CompositeReadOnlyWindowStore.
+RocksDBSessionStore, CompositeReadOnlyWindowStore, CompositeReadOnlySessionStore, AbstractRocksDBSegmentedBytesStore,
+SegmentIterator, WindowKeySchema, SessionKeySchema, OrderedBytes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bars and plots: SVG shapes that are stretched to the width of the page, with texts that keep their size."""
+"""Bars, plots, a map of keys as wide as its chunks, and rates without the pauses: SVG shapes stretched to the page."""
 
 from __future__ import annotations
 

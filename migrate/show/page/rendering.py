@@ -1,4 +1,4 @@
-"""Pages from templates. All text of a report is escaped, and its invisible characters are made visible."""
+"""Pages from templates, with all text escaped and invisible characters visible, and tables that fit the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report of `inspect` as text; what many directories have in common is printed once."""
+"""The report of `inspect` and the known formats as text; what many have in common is printed once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Progress on standard error: bars on a terminal, log records elsewhere, every event with --verbose."""
+"""Progress on standard error: bars on a terminal, log records elsewhere, every event if --verbose; `status --watch`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reports of `init` and of a migration as text: its run, state, verification, switch and history."""
+"""The reports of `init` and of a migration as text: its run, state, verification, changelogs, switch and history."""
 
 from __future__ import annotations
 

@@ -1,8 +1,11 @@
-"""The pool of RocksDB directories that stay open from one task to the next, one in every process that runs tasks.
+"""RocksDB directories that stay open: a pool from one task to the next in every process, and those held by descriptor.
 
 An opening takes time for each file. What is open is used again only while the directory and its metadata are the same
 (`Database.is_current`): a directory that was made again under the same path is another one. It keeps no data: each
 scan reads its blocks from the files (`streaming`).
+
+A cut-over exchanges two directories under their names. A path through `/proc/self/fd` stays with the directory that was
+opened (`HeldDirectory`), whatever its name has become: what is opened in it later is not another store's.
 """
 
 from __future__ import annotations
