@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 SETTINGS = {"delta.appendOnly": "true", "delta.enableExpiredLogCleanup": "false"}
 _APPLICATION = "stateferry"
 _ROWS = "stateferry.rows"
+_TRANSACTION = f'"appId": "{_APPLICATION}"'
 _SEALED, _SEALED_END = '{"commitInfo":', "}"
 _BINARY = ("start_key", "end_key")
 _UNSYNCED = 256
@@ -146,10 +147,10 @@ def _read_entry(table: Path, version: int, inode: int) -> Entry:
 def _parse(content: str, version: int, inode: int, where: str) -> Entry:
     """The entry. Raises ValueError, LookupError, TypeError or DamagedLedgerError if it is not as it was written."""
     first, _, rest = content.partition("\n")
-    provenance, fits = without_seal(first[len(_SEALED) : -len(_SEALED_END)], beside=rest)
+    provenance, fits = without_seal(first.removeprefix(_SEALED).removesuffix(_SEALED_END), beside=rest)
     actions = [from_json(line) for line in filter(None, (rest if fits else content).split("\n"))]
     if not fits:
-        if not actions or _APPLICATION in content:
+        if not actions or _ROWS in content or _TRANSACTION in content:
             raise ValueError("it has no seal")
         removed = (action["remove"]["path"] for action in actions if "remove" in action)
         return Entry(version, inode, removed=tuple(removed))
@@ -239,13 +240,18 @@ def _table_actions() -> list[dict[str, Any]]:
 
 
 def rows_in_file(file: Path) -> list[dict[str, Any]]:
-    """The rows of a data file. Raises OSError, and pyarrow's errors for a damaged file.
+    """The rows of a data file. Raises OSError, and LookupError, ValueError and pyarrow's errors for a damaged file.
+
+    A flipped bit of its footer, which has no checksum, can turn a column of text into one of bytes.
 
     delta-rs's own way to pyarrow ended one process in ten with an abort at exit: its threads outlive the interpreter.
     """
     import pyarrow.parquet as pq
 
-    return list(pq.ParquetFile(file, page_checksum_verification=True).read(use_threads=False).to_pylist())
+    content = pq.ParquetFile(file, page_checksum_verification=True).read(use_threads=False)
+    if content.select(columns().names).schema != columns():
+        raise ValueError(f"{file} has columns of other types")
+    return list(content.to_pylist())
 
 
 def _parts(table: Path, version: int) -> list[Path]:
@@ -253,9 +259,13 @@ def _parts(table: Path, version: int) -> list[Path]:
 
 
 def _rendered(table: Path, version: int) -> tuple[Path | None, list[Row]]:
-    """The data file of a version and its rows; None where it is lost, or several runs have tried to commit it."""
-    found = [(file, rows) for file in _parts(table, version) if (rows := _rows_of(file, version)) is not None]
-    return found[0] if len(found) == 1 else (None, [])
+    """The data file of a version and its rows; None where it is lost, or several runs have tried to commit it.
+
+    So a damaged one counts, too: the other may be that of the run that came too late.
+    """
+    files = _parts(table, version)
+    rows = _rows_of(files[0], version) if len(files) == 1 else None
+    return (None, []) if rows is None else (files[0], rows)
 
 
 def _rows_of(file: Path, version: int) -> list[Row] | None:
@@ -288,7 +298,7 @@ def repair(home: Path) -> tuple[Path, ...]:
             return True
         name, size = entry.part
         is_old = entry.version < len(entries) - _UNSYNCED
-        return sizes.get(name) == size and (is_old or _rows_of(table / name, entry.version) is not None)
+        return sizes.get(name) == size and (is_old or _rows_of(table / name, entry.version) == [*entry.rows])
 
     damaged = [entry for entry in entries if entry.flaw or not is_rendered(entry)]
     if not damaged:

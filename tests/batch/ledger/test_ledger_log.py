@@ -4,10 +4,12 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from migrate.batch.ledger.delta_log import LedgerLog, repair
+from migrate.batch.ledger.delta_log import LedgerLog, repair, write_part
 from migrate.batch.ledger.table import Ledger, read_ledger, read_repaired
 from migrate.errors import DamagedLedgerError, RefusedError
 from migrate.model.ledger_row import LEDGER_SCHEMA, Step, as_rows, chunk_row
@@ -147,3 +149,51 @@ def test_a_ledger_that_was_started_again_is_another_one(home: Path) -> None:
     (home / "ledger").rename(home / "of-before")
     Ledger(home, "other", "r2")
     assert [row.run_id for row in log.rows()] == ["r2"]
+
+
+def test_no_byte_of_an_entry_changes_unnoticed(home: Path) -> None:
+    entry = _entries(home)[1]
+    content = entry.read_bytes()
+    before_the_rows, after_the_seal = range(content.index(b"stateferry.rows")), content.index(b"\n") - 1
+    for at in (*before_the_rows, after_the_seal):
+        entry.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+        assert LedgerLog(home).entries()[1].flaw, at
+
+
+def test_another_program_may_change_the_table(home: Path) -> None:
+    before = read_ledger(home)
+    DeltaTable(str(home / "ledger")).alter.set_table_properties({"delta.logRetentionDuration": "interval 9 days"})
+    assert "stateferry" in _entries(home)[-1].read_text(), "in the table's name"
+    assert read_ledger(home) == before
+    assert repair(home) == ()
+    Ledger(home, "m", "r2")
+    assert as_rows(read_delta(home / "ledger"), "the table") == read_ledger(home)
+
+
+def test_a_data_file_with_other_rows_is_written_again(home: Path) -> None:
+    before, file = read_ledger(home), _data_of(_entries(home)[1])
+    size = file.stat().st_size
+    write_part(file.parent, 1, [before[0].model_copy(update={"run_id": "r2"})]).replace(file)
+    assert file.stat().st_size == size
+    assert repair(home) == (file,)
+    assert as_rows(read_delta(home / "ledger"), "the table") == read_ledger(home) == before
+
+
+def test_a_data_file_with_columns_of_other_types_stands_in_for_no_entry(home: Path) -> None:
+    entry = _entries(home)[1]
+    content = pq.read_table(_data_of(entry))
+    at = content.schema.get_field_index("run_id")
+    pq.write_table(content.set_column(at, "run_id", content["run_id"].cast(pa.binary())), _data_of(entry))
+    _flip(entry)
+    with pytest.raises(DamagedLedgerError):
+        read_ledger(home)
+
+
+def test_the_data_file_of_a_run_that_came_too_late_stands_in_for_no_entry(home: Path) -> None:
+    entry, row = _entries(home)[1], read_ledger(home)[0]
+    write_part(home / "ledger", 1, [row.model_copy(update={"run_id": "late"})])
+    _data_of(entry).write_bytes(b"")
+    _flip(entry)
+    with pytest.raises(DamagedLedgerError):
+        read_ledger(home)
+    assert "late" not in {row.run_id for row in read_repaired(home)}
