@@ -11,7 +11,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from itertools import chain
 from operator import add
 from pathlib import Path
 from typing import Literal, Protocol
@@ -295,9 +294,15 @@ def expected_and_actual(
     for head in expected:
         rest = KeyRange(start=head.keys[0])
         actual = batches_without(new.left_out, target, new.family, rest, overlay)
-        both = paired(chain([head], expected), actual, to_end=False)
+        both = paired(_from(head, expected), actual, to_end=False)
         del head  # or a large value would live on while the next one is read
         yield from both
+
+
+def _from(head: Batch, rest: Iterator[Batch]) -> Iterator[Batch]:
+    yield head
+    del head  # `itertools.chain` would keep it
+    yield from rest
 
 
 @contextmanager

@@ -29,8 +29,8 @@ class MergedScan:
         self._heads = [(batch, scan) for scan in self.scans if (batch := next(scan, None)) is not None]
         while len(self._heads) > 1:
             yield self._next()
-        for batch, scan in self._heads:
-            self._heads = []
+        if self._heads:
+            batch, scan = self._heads.pop()
             yield batch
             del batch  # or a large value would live on while the next one is read
             yield from scan

@@ -299,7 +299,7 @@ def _differences(task: CompareTask | DigestTask, sides: Iterator[tuple[Batch, Ba
         for key, one, other in by_key(expected, actual):
             if one != other:
                 found = found.with_mismatch(difference(target, where, key, one, other))
-        del expected, actual  # or a large value would live on while the next one is read
+        del expected, actual, one, other  # or a large value would live on while the next one is read
     return found.model_copy(update={"records": records, "ends": ends})
 
 
