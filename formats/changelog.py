@@ -87,12 +87,10 @@ class ChangelogForm:
 
     @property
     def has_timestamp(self) -> bool:
-        """Whether an entry tells its record's timestamp."""
         return TIMESTAMP in _names(self.value_layout)
 
     @property
     def has_headers(self) -> bool:
-        """Whether an entry tells its record's headers."""
         return HEADERS in _names(self.value_layout)
 
     @property

@@ -95,7 +95,6 @@ class Format:
 
     @property
     def changelog_form(self) -> ChangelogForm:
-        """How an entry appears in the changelog."""
         own_keys = (*self.metadata_keys, *self.position_keys)
         return ChangelogForm(self.key_schema, self.value_layout, self.changelog_layout, own_keys, self.family_header)
 

@@ -81,11 +81,9 @@ class PlainLayout:
     fields: tuple[Field, ...] = (PAYLOAD_FIELD,)
 
     def unpack(self, data: bytes) -> tuple[bytes, Carried]:
-        """The data as the payload, and nothing carried."""
         return data, {}
 
     def pack(self, payload: bytes, carried: Carried) -> bytes:
-        """The payload and nothing else."""
         return payload
 
 

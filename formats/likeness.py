@@ -40,7 +40,6 @@ class FormatSample:
     """Decoded records whose times are plausible too: unknown, or neither long ago nor far ahead."""
 
     def add(self, key: bytes, value: bytes, *, now_ms: int) -> None:
-        """Count one record."""
         self.sampled += 1
         try:
             record = self.known.decode(key, value)
@@ -52,7 +51,6 @@ class FormatSample:
 
     @property
     def format(self) -> str:
-        """The format's id."""
         return self.known.id
 
     @property
@@ -72,7 +70,6 @@ class FormatSample:
 
     @property
     def is_unlike(self) -> bool:
-        """Whether the records lack the marks of the format."""
         return self.sampled > 0 and leaves_marks(self.known) and self.share <= 1 - SURE
 
 
@@ -104,7 +101,6 @@ class Rivals:
         ]
 
     def add(self, key: bytes, value: bytes, *, now_ms: int) -> None:
-        """Count one record."""
         for each in (self.named, *self._others):
             each.add(key, value, now_ms=now_ms)
 

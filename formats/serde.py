@@ -53,11 +53,9 @@ class BytesSerde:
     name: str = "bytes"
 
     def decode(self, payload: bytes) -> bytes:
-        """The payload itself."""
         return payload
 
     def encode(self, payload: Any) -> bytes:  # noqa: ANN401
-        """The bytes themselves. Raises InvalidEntryError for anything else."""
         if not isinstance(payload, bytes):
             raise InvalidEntryError(f"expected bytes, got {type(payload).__name__}")
         return payload

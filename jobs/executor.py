@@ -74,5 +74,4 @@ class Spark(ExecutorPlugin):
             yield executor
 
     def checks(self, spec: Spec, master: str) -> AbstractContextManager[tuple[Check, ...]]:
-        """As `spark_checks`."""
         return spark_checks(spec, master)

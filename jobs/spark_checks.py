@@ -87,16 +87,13 @@ class SparkChecks:
         self._stack = stack
 
     def check_java(self) -> str:
-        """Find a Java."""
         return str(java_home())
 
     def check_session(self) -> str:
-        """Start a Spark application."""
         self._context = self._stack.enter_context(spark_context(self._spec.name, self._master, self._files))
         return f"Spark {self._context.version} on {self._master}"
 
     def check_tasks(self) -> str:
-        """Probe every slot."""
         self.driver, self.probes = probe_slots(self._context, self._spec)
         slots = Counter(probe.host for probe in self.probes)
         return ", ".join(f"{host} ({count} at a time)" for host, count in sorted(slots.items()))
@@ -119,7 +116,6 @@ class SparkChecks:
         return ", ".join(f"{name} {version}" for name, version in here.items())
 
     def check_source(self) -> str:
-        """Check that every executor sees the driver's old store."""
         for probe in self.probes:
             check_directory(self.driver.request.source, probe.host, probe.source, self.driver.source_entries)
         return self.driver.request.source
@@ -154,7 +150,6 @@ class SparkChecks:
         return "writing, syncing, renaming and hard links"
 
     def check_clock(self) -> str:
-        """Compare the clocks of the executors with the driver's."""
         worst = max(self.probes, key=self.driver.skew)
         skew = self.driver.skew(worst)
         if skew > MOST_SKEW_SECONDS:

@@ -39,7 +39,6 @@ class AvroCursor:
         """The number of items without bytes so far."""
 
     def invalid(self, reason: str) -> InvalidEntryError:
-        """The error for the current position."""
         return InvalidEntryError(f"{WHAT} is damaged at byte {self.at}: {reason}")
 
     def skip(self, size: int) -> int:
@@ -51,7 +50,6 @@ class AvroCursor:
         return begin
 
     def number(self, kind: str = "long") -> int:
-        """Read an int or a long."""
         value = shift = 0
         for byte in self.data[self.at : self.at + 10]:
             value |= (byte & 127) << shift

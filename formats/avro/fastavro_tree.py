@@ -82,7 +82,6 @@ class Codec:
         return tree, source.tell()
 
     def encode(self, tree: Tree) -> bytes:
-        """The bytes of a valid tree."""
         out = io.BytesIO()
         fastavro.schemaless_writer(out, self.marked, tree)
         return out.getvalue()

@@ -40,7 +40,6 @@ class Renaming:
         return self.types.get(name, name)
 
     def field(self, record: str, name: str) -> str:
-        """The new name of a record's field."""
         return self.fields.get(record, {}).get(name, name)
 
 
@@ -218,7 +217,6 @@ class Pairing:
         return self.recall((old.name, new.name), lambda: _symbols(old, new))
 
     def recall(self, key: object, make: Callable[[], T]) -> T:
-        """The result under this key, made on first use."""
         try:
             found: T = self._made[key]
         except KeyError:

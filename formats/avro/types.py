@@ -145,7 +145,6 @@ class Types:
         return self.named[found.name] if isinstance(found, Named) else found
 
     def parts(self, whole: Type) -> tuple[Type, ...]:
-        """The types directly within a type."""
         known = self.definition(whole)
         if isinstance(known, Record):
             return tuple(field.type for field in known.fields)
@@ -156,7 +155,6 @@ class Types:
         return (known.values,) if isinstance(known, Map) else ()
 
     def unions(self) -> Iterator[Union]:
-        """Every union of the schema."""
         left: list[Type] = [self.root, *(part for name in self.named for part in self.parts(Named(name)))]
         while left:
             current = left.pop()

@@ -24,12 +24,10 @@ class WindowKey:
     fields: tuple[Field, ...] = (PAYLOAD_FIELD, Field(WINDOW_START, 8), Field(SEQUENCE, 4))
 
     def unpack(self, data: bytes) -> tuple[bytes, Carried]:
-        """(payload, times). Raises TruncatedEntryError."""
         payload, (start, sequence) = _cut(data, _WINDOW, "window key")
         return payload, {WINDOW_START: start, SEQUENCE: sequence}
 
     def pack(self, payload: bytes, carried: Carried) -> bytes:
-        """The bytes of a key. Raises InvalidEntryError for numbers that are too large."""
         return payload + _join(_WINDOW, carried[WINDOW_START], carried.get(SEQUENCE, 0))
 
 
@@ -40,12 +38,10 @@ class SessionKey:
     fields: tuple[Field, ...] = (PAYLOAD_FIELD, Field(WINDOW_END, 8), Field(WINDOW_START, 8))
 
     def unpack(self, data: bytes) -> tuple[bytes, Carried]:
-        """(payload, times). Raises TruncatedEntryError."""
         payload, (end, start) = _cut(data, _SESSION, "session key")
         return payload, {WINDOW_END: end, WINDOW_START: start}
 
     def pack(self, payload: bytes, carried: Carried) -> bytes:
-        """The bytes of a key. Raises InvalidEntryError for numbers that are too large."""
         return payload + _join(_SESSION, carried[WINDOW_END], carried[WINDOW_START])
 
 

@@ -44,12 +44,10 @@ class TimestampedValue:
     fields: tuple[Field, ...] = (_TIMESTAMP_FIELD, PAYLOAD_FIELD)
 
     def unpack(self, data: bytes) -> tuple[bytes, Carried]:
-        """(payload, timestamp). Raises TruncatedEntryError."""
         timestamp_ms, payload = _unpack_timestamp(data, "timestamped value")
         return payload, {TIMESTAMP: timestamp_ms}
 
     def pack(self, payload: bytes, carried: Carried) -> bytes:
-        """The bytes of a value. Raises InvalidEntryError for a timestamp of more than 64 bits."""
         return pack_timestamp(carried.get(TIMESTAMP, NO_TIMESTAMP)) + payload
 
 
@@ -60,13 +58,11 @@ class HeadersValue:
     fields: tuple[Field, ...] = (_HEADERS_FIELD, _TIMESTAMP_FIELD, PAYLOAD_FIELD)
 
     def unpack(self, data: bytes) -> tuple[bytes, Carried]:
-        """(payload, carried fields). Raises EntryError."""
         headers, rest = unpack_sized(data)
         timestamp_ms, payload = _unpack_timestamp(rest, "value behind its headers")
         return payload, {HEADERS: headers, TIMESTAMP: timestamp_ms}
 
     def pack(self, payload: bytes, carried: Carried) -> bytes:
-        """The bytes of a value. Raises InvalidEntryError for a timestamp of more than 64 bits."""
         headers = pack_sized(carried.get(HEADERS, Headers()))
         return headers + pack_timestamp(carried.get(TIMESTAMP, NO_TIMESTAMP)) + payload
 
@@ -78,12 +74,10 @@ class SessionHeadersValue:
     fields: tuple[Field, ...] = (_HEADERS_FIELD, PAYLOAD_FIELD)
 
     def unpack(self, data: bytes) -> tuple[bytes, Carried]:
-        """(payload, carried fields). Raises EntryError."""
         headers, payload = unpack_sized(data)
         return payload, {HEADERS: headers}
 
     def pack(self, payload: bytes, carried: Carried) -> bytes:
-        """The payload, preceded by its headers."""
         return pack_sized(carried.get(HEADERS, Headers())) + payload
 
 

@@ -61,7 +61,6 @@ class VersionedForm(ChangelogForm):
 
     @property
     def is_in_order_of_time(self) -> bool:
-        """Whatever the order of the keys."""
         return True
 
     @property
@@ -83,7 +82,6 @@ class VersionedForm(ChangelogForm):
         return found if versions[0][0] == valid_to_ms else (*found, ChangelogRecord(user_key, None, valid_to_ms))
 
     def entry(self, record: ChangelogRecord) -> NoReturn:
-        """Raises InvalidEntryError."""
         raise InvalidEntryError("a record of a versioned store is part of the history of its key, not an entry")
 
 
@@ -93,16 +91,13 @@ class VersionedFormat(Format):
 
     @property
     def carries(self) -> frozenset[str]:
-        """What the latest value carries, and the history."""
         return super().carries | {HISTORY}
 
     @property
     def changelog_form(self) -> ChangelogForm:
-        """Keys without their segments."""
         return VersionedForm(PLAIN, self.value_layout)
 
     def warnings_from(self, source: Format) -> list[str]:
-        """What versioned stores need."""
         reads = (
             "Kafka Streams 3.9 to 4.3 finds former values only in segments of time that were written to since its "
             "start: they are in the new store, and reads as of a former time find them once something is written there"
@@ -127,15 +122,12 @@ class VersionedFormat(Format):
         return StateRecord(user_key, None, history=History(segment, valid_to_ms, decoded))
 
     def decode_key(self, key: bytes) -> StateRecord:
-        """The user's key of an entry. Raises EntryError."""
         return StateRecord(self.key_serde.decode(cut_key(key)[1]), None)
 
     def key_payload(self, key: bytes) -> bytes:
-        """The user's key in a stored one. Raises EntryError."""
         return cut_key(key)[1]
 
     def encode_key(self, record: StateRecord) -> bytes:
-        """The key of the latest value. Raises EntryError where it cannot be written."""
         return key_in(LATEST, self.key_serde.encode(record.key))
 
     def encode(self, record: StateRecord) -> tuple[bytes, bytes]:

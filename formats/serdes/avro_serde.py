@@ -51,7 +51,6 @@ class AvroSerde:
         return dict(self.schemas)
 
     def decode(self, payload: bytes) -> Any:  # noqa: ANN401
-        """The object of a payload in a record without headers. Raises EntryError."""
         return self.decode_with(payload, None)
 
     def decode_with(self, payload: bytes, headers: Headers | None) -> Any:  # noqa: ANN401
@@ -80,14 +79,12 @@ class AvroSerde:
             raise InvalidEntryError(f"schema {schema_id} cannot be read as the new one: {error}") from error
 
     def encode(self, payload: Any) -> bytes:  # noqa: ANN401
-        """The framed payload of an object. Raises EntryError for an object that does not fit the schema."""
         schema_id, schema = self.written
         is_written = isinstance(payload, ResolvedSchema) and payload.schema == schema
         data = payload.data if is_written else write(payload, schema)
         return pack_frame(self.frame, schema_id) + data
 
     def with_headers(self, headers: Headers | None) -> Headers:
-        """The headers of a record whose payload this serde wrote."""
         return framed_headers(self.frame, self.part, self.written[0], headers)
 
     def resolving_to(self, reader: AvroSchema) -> AvroSerde:

@@ -22,13 +22,11 @@ class BooleanSerde:
     name: str = "boolean"
 
     def decode(self, payload: bytes) -> bool:
-        """The value of a payload. Raises InvalidEntryError for anything but one byte 00 or 01."""
         if payload not in (b"\0", b"\1"):
             raise InvalidEntryError(f"a boolean is one byte, 00 or 01, not {payload[:8].hex() or 'nothing'}")
         return payload == b"\1"
 
     def encode(self, payload: Any) -> bytes:  # noqa: ANN401
-        """The byte of a bool. Raises InvalidEntryError for anything else."""
         if not isinstance(payload, bool):
             raise InvalidEntryError(f"expected True or False, got {type(payload).__name__}")
         return bytes([payload])

@@ -26,7 +26,6 @@ class WrittenFloat(float):
     __slots__ = ("text",)
 
     def __new__(cls, text: str) -> WrittenFloat:
-        """The float of a number's text."""
         made = super().__new__(cls, text)
         made.text = text
         return made
@@ -37,7 +36,6 @@ class WrittenFloat(float):
         return self.text
 
     def __reduce__(self) -> tuple[type[WrittenFloat], tuple[str]]:
-        """For copies and pickles."""
         return WrittenFloat, (self.text,)
 
 
@@ -124,7 +122,6 @@ class JsonSerde:
     """Payloads become no objects, and so stay as they are."""
 
     def decode(self, payload: bytes) -> Any:  # noqa: ANN401
-        """The value of JSON text. Raises InvalidEntryError for what is not JSON in UTF-8, with the place."""
         try:
             text = payload.decode()
             value = load_json(text, parse_constant=_no_constant, object_pairs_hook=_unique)
@@ -139,7 +136,6 @@ class JsonSerde:
             raise InvalidEntryError(f"not JSON that can be read: {error}") from error
 
     def encode(self, payload: Any) -> bytes:  # noqa: ANN401
-        """The JSON text of a value. Raises InvalidEntryError for what JSON cannot hold."""
         if isinstance(payload, Checked):
             return payload.payload
         try:

@@ -49,7 +49,6 @@ class ListSerde:
 
     @property
     def losses(self) -> tuple[str, ...]:
-        """What entries may hold and lose, in words."""
         return getattr(self.inner, "losses", ())
 
     @property
@@ -96,7 +95,6 @@ class ListSerde:
         return {*nulls}, count, at
 
     def encode(self, payload: Any) -> bytes:  # noqa: ANN401
-        """The bytes of a list or tuple. Raises EntryError for anything else, and for what `inner` cannot write."""
         if not isinstance(payload, list | tuple):
             raise InvalidEntryError(f"expected a list, got {type(payload).__name__}")
         is_any = self.size is None

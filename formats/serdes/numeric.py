@@ -43,11 +43,9 @@ class NumberSerde:
 
     @property
     def size(self) -> int:
-        """The size of every payload in bytes."""
         return SIZES[self.name]
 
     def decode(self, payload: bytes) -> int | float:
-        """The number of a payload. Raises EntryError for any other size."""
         if len(payload) < self.size:
             raise TruncatedEntryError(self.name, len(payload), self.size)
         if len(payload) > self.size:

@@ -33,14 +33,12 @@ class StringSerde:
     name: str = "string"
 
     def decode(self, payload: bytes) -> str:
-        """The text of a payload. Raises InvalidEntryError for what is not UTF-8."""
         try:
             return payload.decode()
         except UnicodeDecodeError as error:
             raise InvalidEntryError(f"not UTF-8 text: {error.reason} at byte {error.start}") from error
 
     def encode(self, payload: Any) -> bytes:  # noqa: ANN401
-        """The payload of a text. Raises InvalidEntryError for anything else, and for text that UTF-8 cannot hold."""
         if not isinstance(payload, str):
             raise InvalidEntryError(f"expected text, got {type(payload).__name__}")
         try:
@@ -56,7 +54,6 @@ class UuidSerde:
     name: str = "uuid"
 
     def decode(self, payload: bytes) -> UUID:
-        """The UUID of a payload. Raises EntryError for anything but the canonical text."""
         if len(payload) < SIZE:
             raise TruncatedEntryError("uuid", len(payload), SIZE)
         if _CANONICAL.fullmatch(payload) is None:
@@ -64,7 +61,6 @@ class UuidSerde:
         return UUID(payload.decode())
 
     def encode(self, payload: Any) -> bytes:  # noqa: ANN401
-        """The payload of a UUID. Raises InvalidEntryError for anything but a `uuid.UUID`."""
         if not isinstance(payload, UUID):
             raise InvalidEntryError(f"expected a uuid.UUID, got {type(payload).__name__}")
         return str(payload).encode()

@@ -41,7 +41,6 @@ class SizedTimestampedValue:
     )
 
     def unpack(self, data: bytes) -> tuple[bytes, Carried]:
-        """(payload, timestamp). Raises EntryError, also for a size other than that of the rest."""
         if len(data) < _HEAD.size:
             raise TruncatedEntryError("timestamped value", len(data), _HEAD.size)
         timestamp_ms, size = _HEAD.unpack_from(data)
@@ -51,7 +50,6 @@ class SizedTimestampedValue:
         return payload, {TIMESTAMP: timestamp_ms}
 
     def pack(self, payload: bytes, carried: Carried) -> bytes:
-        """The value. Raises InvalidEntryError for a timestamp over 64 bits, or a payload of 2 GiB or more."""
         timestamp = pack_timestamp(carried.get(TIMESTAMP, NO_TIMESTAMP))
         try:
             return timestamp + _SIZE.pack(len(payload)) + payload

@@ -111,7 +111,6 @@ class DualAccess:
 
     @property
     def progress(self) -> Progress:
-        """How far the old store has been converted."""
         return Progress(
             old_keys_left=0 if self.is_empty else max(1, self._left),
             moved_by_read=self._by_read,
@@ -172,7 +171,6 @@ class DualAccess:
         return monotonic() > self._next_check
 
     def delete(self, key: bytes) -> None:
-        """Delete both copies."""
         if self._is_in_hook:
             self._refuse()
         old_key = self._old_copy(key)
@@ -329,7 +327,6 @@ class Compaction:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it is still running."""
         return self._thread.is_alive()
 
     @property
@@ -338,7 +335,6 @@ class Compaction:
         return self._ended_at is not None and time.monotonic() - self._ended_at < _SECONDS_BETWEEN
 
     def wait(self, seconds: float | None) -> None:
-        """Wait until it is done, at most `seconds`."""
         self._thread.join(seconds)
 
     def stop(self) -> None:
@@ -385,11 +381,9 @@ class Compactions:
         return self._pair.old.file_bytes <= _MAX_BYTES and not recently
 
     def start(self, then: Callable[[], None] = lambda: None) -> Compaction:
-        """Start a compaction, after which `then` is called."""
         self._last = Compaction(self._pair, self._lock, then)
         self._resources.callback(self._last.stop)
         return self._last
 
     def ensure_running(self, then: Callable[[], None]) -> Compaction:
-        """The compaction that is running, or a new one."""
         return self._last if self._last is not None and self._last.is_alive else self.start(then)

@@ -53,7 +53,6 @@ class DualScan:
         return records[::-1] if self._reverse else records
 
     def close(self) -> None:
-        """Close both scans."""
         for side in self._sides:
             side.source.close()
 
@@ -76,7 +75,6 @@ class _Side:
 
     @property
     def last(self) -> bytes:
-        """The key that comes last in the direction of the scan."""
         return self.records[0 if self._reverse else -1][0]
 
     def fill(self, limit: int) -> None:
@@ -135,7 +133,6 @@ class ConvertedScan:
         return []
 
     def close(self) -> None:
-        """Close the scan of old records."""
         self._scan.close()
 
     def _before_failure(self, records: list[Record]) -> Converted:

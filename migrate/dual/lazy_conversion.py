@@ -37,11 +37,9 @@ class Converted:
     """The number of values that the function dropped of each old record, where it may."""
 
     def head(self, count: int) -> Converted:
-        """The first `count` records."""
         return Converted(self.old_keys[:count], self.old_values[:count], self.keys[:count], self.values[:count])
 
     def at(self, places: list[int]) -> Converted:
-        """The records at these places."""
         columns = self.old_keys, self.old_values, self.keys, self.values
         return Converted(*([column[place] for place in places] for column in columns))  # type: ignore[arg-type]
 

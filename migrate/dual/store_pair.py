@@ -83,7 +83,6 @@ class SharedDatabase(StorePair):
     """Two column families of one RocksDB directory. `new_database` and `old_database` are the same."""
 
     def put(self, key: bytes, old_key: bytes | None, value: bytes) -> int:
-        """One batch over both families, unless there is certainly no old copy."""
         if old_key is None or old_key in self._absent:
             self.new.put(key, value)
             return 0
@@ -107,7 +106,6 @@ class SharedDatabase(StorePair):
         self.note_absent(old_key)
 
     def delete(self, key: bytes, old_key: bytes | None) -> int:
-        """One batch over both families where there is an old copy."""
         if old_key is None or old_key in self._absent or not self.old.contains(old_key):
             self.new.delete(key)
             return 0
@@ -118,7 +116,6 @@ class SharedDatabase(StorePair):
         return 1
 
     def put_all(self, changes: list[OldChange], convert: Convert) -> int:
-        """One batch over both families."""
         batch, new, old = self.old_database.new_batch(), self.new.handle, self.old.handle
         gone: list[bytes] = []
         for key, old_key, value in changes:
@@ -149,7 +146,6 @@ class SharedDatabase(StorePair):
         """Nothing is queued: each change deletes its old copy itself."""
 
     def flush(self) -> None:
-        """Sync the write-ahead log that both families share."""
         self.old_database.sync()
 
 
@@ -168,13 +164,11 @@ class SeparateDatabases(StorePair):
         """The old store may have deletes that a power cut would undo."""
 
     def put(self, key: bytes, old_key: bytes | None, value: bytes) -> int:
-        """Write the new store; the old copy is queued for deletion."""
         self.new.put(key, value)
         self._new_is_dirty = True
         return 0 if old_key is None or old_key in self._absent else self._queue_delete(old_key)
 
     def put_moved(self, key: bytes, old_key: bytes, value: bytes | None) -> None:
-        """Write the new store; the old copy is queued for deletion."""
         if value is not None:
             batch = self.new_database.new_batch()
             batch.put(key, value, self.new.handle)
@@ -213,7 +207,6 @@ class SeparateDatabases(StorePair):
         return gone
 
     def move(self, keys: list[bytes], values: list[bytes], spans: list[Span]) -> None:
-        """Write the new store; the old copies are queued for deletion."""
         if keys:
             batch, handle = self.new_database.new_batch(), self.new.handle
             for key, value in zip(keys, values, strict=True):
@@ -248,7 +241,6 @@ class SeparateDatabases(StorePair):
         self.note_absent()  # keeps what is remembered within its bound
 
     def flush(self) -> None:
-        """Sync the new store first."""
         self.settle()
         self._sync_new()
         self._sync_old()

@@ -37,7 +37,6 @@ class StorePaths:
 
     @property
     def is_shared(self) -> bool:
-        """Whether both stores are in one RocksDB directory."""
         return self.directory == self.old_directory
 
     @property

@@ -126,7 +126,6 @@ class FromChangelog:
             return self._each(batch)
 
     def _each(self, batch: ChangelogBatch) -> Batch:
-        """The reference path, which gives the reason where a record has no entry."""
         headers = batch.headers or [[]] * len(batch)
         columns = zip(batch.keys, batch.values, batch.timestamps, map(Headers.of, headers), strict=True)
         entries = [self._form.entry(ChangelogRecord(*record)) for record in columns]

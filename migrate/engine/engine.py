@@ -85,25 +85,21 @@ class Engine(Protocol):
 
     def declines(self, work: FamilyWork, hooks: Hooks) -> str:
         """Why it leaves this work to the next engine; empty: it takes it."""
-        ...
 
     def rewrite(self, work: FamilyWork, hooks: Hooks, file: Path, table: TableOptions) -> Passed:
         """Convert the records into an SST file, which is durable then; without a record there is no file.
 
         Raises BailOutError where it cannot go on: the file does not count then, and `hooks` have counted nothing.
         """
-        ...
 
     def compare(self, work: FamilyWork, hooks: Hooks, new: NewFamily) -> Passed | None:
         """Convert the records, and compare them with the new ones from the first to the last new key.
 
         `written` has the number of new records alone. None: they differ.
         """
-        ...
 
     def digest(self, new: NewFamily, keys: KeyRange, check: Callable[[], None]) -> Digest:
         """The digest of the new records in a range."""
-        ...
 
 
 def taking(engines: Sequence[Engine], work: FamilyWork, hooks: Hooks) -> Engine:

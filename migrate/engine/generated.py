@@ -115,7 +115,6 @@ class _Position:
     offset: int
 
     def __str__(self) -> str:
-        """The position as a number."""
         if self.base == _START:
             return str(self.offset)
         return f"{self.base} {'-' if self.offset < 0 else '+'} {abs(self.offset)}" if self.offset else self.base

@@ -60,5 +60,4 @@ class LeftOut:
 
     @property
     def first_keys(self) -> tuple[Shown, ...]:
-        """The first keys of dropped values, in a form to print."""
         return tuple(map(shown, self.keys))

@@ -58,7 +58,6 @@ class RowPlan:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether the rows stay as they are."""
         return not self.inserts and self.moves in ((Move(0, 0, self.size),), ()) and self.size == self.new_size
 
     def fits(self, joined: Buffer, size: int, count: int) -> bool:

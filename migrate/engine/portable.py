@@ -166,7 +166,6 @@ class RecordDigest:
         self._values = xxhash.xxh64()
 
     def update(self, batch: Batch) -> None:
-        """Add the next records."""
         self.records += len(batch)
         self.size += batch.size
         self._lengths.update(batch.lengths)
@@ -178,7 +177,6 @@ class RecordDigest:
 
     @property
     def so_far(self) -> Digest:
-        """The digest of the records until now."""
         return Digest(self.records, self.size, str(self))
 
 
@@ -187,7 +185,6 @@ class Sink(Protocol):
 
     def write(self, batch: Batch) -> None:
         """Records in key order. Raises KeyOrderError where a key does not come after the one before."""
-        ...
 
 
 @dataclass(slots=True)

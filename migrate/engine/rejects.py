@@ -102,7 +102,6 @@ class CountRejects(RejectsByReason):
 
     @property
     def reasons(self) -> tuple[RejectReason, ...]:
-        """The most frequent reasons, as a receipt holds them."""
         return super().reasons[:MOST_OF_A_CHUNK]
 
     def add(self, family: str, key: bytes, value: bytes, reason: str, place: str = "") -> None:
@@ -126,7 +125,6 @@ class FailOnReject(CountRejects):
     """The first reject ends the chunk."""
 
     def add(self, family: str, key: bytes, value: bytes, reason: str, place: str = "") -> None:
-        """Raises RejectedError, always."""
         raise RecordRejectedError(
             f"{self._where}, column family {family!r}: the key {show_key(key)} (value of {plural(len(value), 'byte')}) "
             f"cannot be converted: {reason[:_LONGEST_REASON]}{f' ({place})' if place else ''}",
@@ -205,7 +203,6 @@ class KeepRejects(CountRejects):
         self._size = 0
 
     def add(self, family: str, key: bytes, value: bytes, reason: str, place: str = "") -> None:
-        """Count a reject. Raises RejectedError past the limit."""
         super().add(family, key, value, reason, place)
         row = {"family": family, "key": key, "value": value, "reason": reason, "place": place}
         self._rows.append({"store_partition": self._partition, **row})
@@ -214,7 +211,6 @@ class KeepRejects(CountRejects):
             self._write()
 
     def finish(self) -> bool:
-        """Write the remaining rejects, and make the file durable. False: no rejects, and no file."""
         if self._rows:
             self._write()
         if self._writer is None:

@@ -137,7 +137,6 @@ class Cluster:
         del self._admin
 
     def topic(self, name: str) -> Topic | None:
-        """The topic of this name, or None."""
         from confluent_kafka.admin import ConfigResource, ConfigSource, ResourceType
 
         described = self._describe(name)
@@ -188,7 +187,6 @@ class Cluster:
         )
 
     def ends(self, topic: str, numbers: Iterable[int]) -> dict[int, Ends]:
-        """Where these partitions of a topic begin and end."""
         from confluent_kafka import IsolationLevel
         from confluent_kafka.admin import OffsetSpec
 
@@ -204,11 +202,9 @@ class Cluster:
         return {each: Ends(start[each], min(stable[each], end[each]), end[each]) for each in numbers}
 
     def ends_of(self, topic: str, number: int) -> Ends:
-        """Where one partition of a topic begins and ends."""
         return self.ends(topic, [number])[number]
 
     def group(self, name: str) -> Group:
-        """The group of this name, with its members."""
         with self._failures.explained(f"ask for group {name}"):
             found = self._coordinated(self._admin.describe_consumer_groups, name)
         if found.state.name == "DEAD" and any(each.id == name for each in self._listed("list the groups")):
@@ -325,7 +321,6 @@ class Cluster:
     def _ask(
         self, doing: str, request: Callable[..., Mapping[Any, Future[_Answer]]], about: object, **more: object
     ) -> _Answer:
-        """The answer to a request about one thing."""
         (answer,) = self._ask_all(doing, request, about, more).values()
         return answer
 

@@ -60,7 +60,6 @@ class Connection:
     """Values that no message may show."""
 
     def settings(self, more: Mapping[str, object]) -> dict[str, Any]:
-        """What a client is made of."""
         return {
             "client.id": "stateferry",
             **self.properties,
@@ -80,7 +79,6 @@ class Connection:
         return False
 
     def masked(self, text: str) -> str:
-        """A text of librdkafka's, without the secrets."""
         for secret in self.secrets:
             text = text.replace(secret, "***")
         return text
@@ -202,7 +200,6 @@ class Failures:
         self._seen[error.name()] = error
 
     def recovered(self) -> None:
-        """The client has recovered."""
         self._seen.clear()
 
     def refused(self) -> KafkaError | None:
@@ -224,7 +221,6 @@ class Failures:
             raise self.error(error.args[0], doing) from None
 
     def error(self, error: KafkaError, doing: str) -> MigrationError:
-        """The error of the kind."""
         hint = _HINT_OF.get(error.name(), AGAIN)
         cause = self._first(_CAUSES) if hint == REACH else None
         if cause is not None:

@@ -111,7 +111,6 @@ class _Range:
     """An offset at which the consumer waits for the last stable offset to move."""
 
     def next(self) -> ChangelogBatch | None:
-        """The next records, if there are any."""
         from confluent_kafka import Message
 
         since = time.monotonic()

@@ -81,7 +81,6 @@ class Topics(Stored):
         return self.ids.get(name, topic_id) == topic_id
 
     def of(self, store_partition: str) -> Changelog:
-        """The changelog of a store partition."""
         return next(each for each in self.changelogs if each.store_partition == store_partition)
 
 
@@ -107,7 +106,6 @@ class Produced(Stored):
 
     @property
     def part(self) -> TopicPart:
-        """What was written."""
         return TopicPart(store_partition=self.store_partition, database=self.database, keys=self.keys)
 
 
@@ -187,7 +185,6 @@ class Tail(Stored):
 
     @property
     def records_out(self) -> int:
-        """Records of the new store."""
         return sum(file.records - file.deletes for file in self.files)
 
     @property

@@ -186,7 +186,6 @@ class Verification(Value):
 
     @property
     def ok(self) -> bool:
-        """Whether every record is as expected."""
         return self.missing + self.differing + self.extra == 0
 
 

@@ -22,7 +22,6 @@ class KeyRange(Stored):
 
     @property
     def is_empty(self) -> bool:
-        """Whether no key can be in it."""
         return self.end is not None and (self.start or b"") >= self.end
 
 

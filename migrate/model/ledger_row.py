@@ -80,7 +80,6 @@ class Row(Stored):
 
     @property
     def keys(self) -> KeyRange:
-        """The range of a chunk, or of a comparison."""
         return KeyRange(start=self.start_key, end=self.end_key)
 
     @cached_property
@@ -95,7 +94,6 @@ class Row(Stored):
 
     @property
     def verification(self) -> Verification:
-        """The result of a comparison."""
         return Verification.model_validate(self.facts["verification"])
 
 

@@ -143,7 +143,6 @@ class Plan(Stored):
         return self._key_places.get(partition_id)
 
     def new_partition(self, partition: StorePartition) -> StorePartition:
-        """The partition as it is in the new store."""
         return self._new_partitions.get(partition.id, partition)
 
     def with_databases(self, names: Mapping[str, tuple[str, ...]]) -> Plan:
@@ -155,11 +154,9 @@ class Plan(Stored):
         return plan
 
     def partition(self, partition_id: str) -> StorePartition:
-        """The partition of the old store."""
         return self._partitions[partition_id]
 
     def database(self, partition: str, database: str) -> DatabasePlan:
-        """The plan of one RocksDB directory."""
         return self._databases[partition, database]
 
     @cached_property

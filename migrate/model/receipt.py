@@ -103,12 +103,10 @@ class Receipt(Stored):
 
     @property
     def records_in(self) -> int:
-        """Records read."""
         return sum(scanned.records for scanned in self.scanned)
 
     @property
     def records_out(self) -> int:
-        """Records written."""
         return sum(written.records for written in self.written)
 
     @property

@@ -98,7 +98,6 @@ class Held(Value):
 
     @property
     def missing_in_words(self) -> str:
-        """The partitions that are missing, as text."""
         verb = "holds" if len(self.missing) == 1 else "hold"
         return f"{self.topic}, {_partitions(self.missing)}, {verb} keys that no host of this migration has written"
 

@@ -134,7 +134,6 @@ class PinnedResponses:
 
     @property
     def text(self) -> str:
-        """The responses as JSON."""
         return json.dumps(self.known, sort_keys=True)
 
 

@@ -43,14 +43,12 @@ class Batch:
 
     @property
     def joined_keys(self) -> Buffer:
-        """All keys, concatenated."""
         if self._joined_keys is None:
             self._joined_keys = b"".join(self.keys)
         return self._joined_keys
 
     @property
     def joined_values(self) -> Buffer:
-        """All values, concatenated."""
         if self._joined_values is None:
             self._joined_values = b"".join(self.values)
         return self._joined_values
@@ -71,12 +69,10 @@ class Batch:
         return len(self.joined_keys) + len(self.joined_values)
 
     def part(self, start: int, end: int) -> Batch:
-        """The records from one place up to another."""
         whole = (start, end) == (0, len(self.keys))
         return self if whole else Batch(self.keys[start:end], self.values[start:end], self.sizes)
 
     def where(self, mask: Sequence[bool]) -> Batch:
-        """The records for which it is True."""
         if all(mask):
             return self
         return Batch(list(compress(self.keys, mask)), list(compress(self.values, mask)), self.sizes)
@@ -121,11 +117,9 @@ class ChangelogBatch:
         return len(self.keys)
 
     def where(self, mask: Sequence[bool]) -> ChangelogBatch:
-        """The records for which it is True."""
         return self._of(lambda column: list(compress(column, mask)))
 
     def part(self, start: int, end: int) -> ChangelogBatch:
-        """The records from one place up to another."""
         return self if (start, end) == (0, len(self)) else self._of(lambda column: list(column[start:end]))
 
     def _of(self, some: Callable[[Sequence[Any]], list[Any]]) -> ChangelogBatch:

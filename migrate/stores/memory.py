@@ -17,17 +17,14 @@ class MemoryStore(OrderedStore):
         self._move_to(State.RUNNING)
 
     def get(self, key: bytes) -> bytes | None:
-        """The value, or None."""
         _check_bytes(key)
         return self._open.get(key)
 
     def multi_get(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The value of each key, or None."""
         with self._lock:
             return [self.get(key) for key in keys]
 
     def put(self, key: bytes, value: bytes | None) -> None:
-        """Write one record, or delete it where the value is None."""
         self.put_all([(key, value)])
 
     def put_all(self, changes: Iterable[Change]) -> None:
@@ -45,7 +42,6 @@ class MemoryStore(OrderedStore):
                     records[key] = value
 
     def delete(self, key: bytes) -> None:
-        """Delete one record; a key that has none is no error."""
         self.put_all([(key, None)])
 
     def approximate_num_entries(self) -> int:

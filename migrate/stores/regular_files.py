@@ -117,5 +117,4 @@ class Folder:
         return tuple(entry.name for entry in self._entries if entry.is_symlink() and Path(entry.path).is_dir())
 
     def inside(self, name: str) -> Folder:
-        """The listing of one of its directories."""
         return Folder(self.path / name)

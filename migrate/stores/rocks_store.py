@@ -30,21 +30,18 @@ class RocksStore(OrderedStore):
         self._resources = resources
 
     def get(self, key: bytes) -> bytes | None:
-        """The value, or None."""
         try:
             return self._family.get(key)
         except Exception as error:
             self._raise(error)
 
     def multi_get(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The value of each key, or None."""
         try:
             return self._family.get_many(keys)
         except Exception as error:
             self._raise(error)
 
     def put(self, key: bytes, value: bytes | None) -> None:
-        """Write one record, or delete it where the value is None."""
         try:
             with self._lock:
                 if value is None:
@@ -55,7 +52,6 @@ class RocksStore(OrderedStore):
             self._raise(error)
 
     def delete(self, key: bytes) -> None:
-        """Delete one record; a key that has none is no error."""
         try:
             with self._lock:
                 self._family.delete(key)
@@ -63,7 +59,6 @@ class RocksStore(OrderedStore):
             self._raise(error)
 
     def put_all(self, changes: Iterable[Change]) -> None:
-        """Make all changes or, after a crash, none; a later change of a key wins."""
         with self._guarded(), self._lock:
             database = self._writable
             batch, handle = database.new_batch(), self._family.handle
@@ -80,7 +75,6 @@ class RocksStore(OrderedStore):
             return self._family.estimated_records
 
     def flush(self) -> None:
-        """Make everything that was written before durable."""
         with self._guarded(), self._lock:
             if self._database is not None:
                 self._database.sync()

@@ -71,64 +71,49 @@ class StateStore(Protocol):
     @property
     def state(self) -> State:
         """The present state in the life of the store."""
-        ...
 
     @property
     def directory(self) -> Path | None:
         """The directory on disk; None: the store is in memory."""
-        ...
 
     def get(self, key: bytes) -> bytes | None:
         """The value, or None."""
-        ...
 
     def multi_get(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The value of each key, or None."""
-        ...
 
     def put(self, key: bytes, value: bytes | None) -> None:
         """Write one record, or delete it where the value is None."""
-        ...
 
     def put_all(self, changes: Iterable[Change]) -> None:
         """Make all changes or, after a crash, none; a later change of a key wins."""
-        ...
 
     def put_if_absent(self, key: bytes, value: bytes) -> bytes | None:
         """Write the record unless the key has a value, which is returned."""
-        ...
 
     def delete(self, key: bytes) -> None:
         """Delete one record; a key that has none is no error."""
-        ...
 
     def range(self, start: bytes | None = None, end: bytes | None = None, *, reverse: bool = False) -> Records:
         """The records in [start, end), None: unbounded; `reverse`: from the last one on."""
-        ...
 
     def prefix_scan(self, prefix: bytes, *, reverse: bool = False) -> Records:
         """The records whose keys start with the prefix."""
-        ...
 
     def all(self) -> Records:
         """Every record, in the order of keys."""
-        ...
 
     def reverse_all(self) -> Records:
         """Every record, from the last key to the first."""
-        ...
 
     def approximate_num_entries(self) -> int:
         """An estimate of the number of records."""
-        ...
 
     def flush(self) -> None:
         """Make everything that was written before durable."""
-        ...
 
     def close(self) -> None:
         """Release files, locks and iterators. A second call, and one after a failure, does nothing."""
-        ...
 
 
 class OrderedStore(ABC):
@@ -180,7 +165,6 @@ class OrderedStore(ABC):
                 _LOG.exception("a listener of %s failed at %s -> %s", self._where, before, state)
 
     def range(self, start: bytes | None = None, end: bytes | None = None, *, reverse: bool = False) -> Records:
-        """The records in [start, end), None: unbounded; `reverse`: from the last one on."""
         try:
             with self._lock:  # no iterator is created while the store closes
                 cursor = Cursor(self._scan(start, end, reverse=reverse), self._where, self._raise)
@@ -190,19 +174,15 @@ class OrderedStore(ABC):
         return Records(cursor)
 
     def prefix_scan(self, prefix: bytes, *, reverse: bool = False) -> Records:
-        """The records whose keys start with the prefix."""
         return self.range(prefix, after_prefix(prefix), reverse=reverse)
 
     def all(self) -> Records:
-        """Every record, in the order of keys."""
         return self.range()
 
     def reverse_all(self) -> Records:
-        """Every record, from the last key to the first."""
         return self.range(reverse=True)
 
     def put_if_absent(self, key: bytes, value: bytes) -> bytes | None:
-        """Write the record unless the key has a value, which is returned."""
         with self._lock:
             existing = self.get(key)
             if existing is None:
@@ -210,7 +190,6 @@ class OrderedStore(ABC):
             return existing
 
     def close(self) -> None:
-        """Release files, locks and iterators. A second call, and one after a failure, does nothing."""
         with self._lock:
             if self.state in FAILED:
                 _LOG.warning("%s has already failed and released its files: close() does nothing", self._where)
@@ -334,11 +313,9 @@ class BatchSource(Protocol):
 
     def pull(self, limit: int) -> list[Record]:
         """The next records, at most `limit`; empty at the end. Raises CorruptionError where the scan ended early."""
-        ...
 
     def close(self) -> None:
         """Release the resources of the storage."""
-        ...
 
 
 class Cursor:
@@ -353,7 +330,6 @@ class Cursor:
         self._buffer: list[Record] = []
 
     def walk(self) -> Generator[Record]:
-        """The records, as a generator."""
         limit = _FIRST_PULL
         while (source := self._source) is not None:
             try:
@@ -372,7 +348,6 @@ class Cursor:
         self.check()
 
     def close(self) -> None:
-        """Release the resources of the storage."""
         self._is_closed = True
         self._release()
         self._buffer.clear()  # ends the loop over it, after which the generator checks whether it was closed

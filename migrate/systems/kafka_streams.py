@@ -78,7 +78,6 @@ class _KafkaNames(TreeNames):
             yield from (f"{application}-{process}-{thread}" for thread in range(1, most + 1))
 
     def lines_within(self, directory: Path) -> Sequence[Line]:
-        """Those of the column family `offsets`."""
         offsets = read_offsets(directory)
         return () if offsets is None else offsets.lines
 
@@ -102,7 +101,6 @@ class _KafkaCheckpoints(Checkpoints):
         return ChangelogOffsets(lines=tuple(lines.values()), own_file=next(positions, None))
 
     def warnings(self, path: Path, partitions: Sequence[StorePartition]) -> list[str]:
-        """Missing checkpoints, unknown changelog offsets, and stores that were not closed cleanly."""
         return super().warnings(path, partitions) + [
             f"{partition.id} was not closed cleanly: its `status` says open"
             for partition in partitions
@@ -118,11 +116,9 @@ class _KafkaCheckpoints(Checkpoints):
         return f"{Path(partitions[0].task).name} has no {CHECKPOINT}: {_NOT_STATED}"
 
     def side_files(self, partition: StorePartition) -> tuple[Path, ...]:
-        """The task's `.checkpoint`, which its stores share, and the `.position` of this store."""
         return Path(partition.task, CHECKPOINT), Path(partition.task, f"{partition.store}.position")
 
     def read(self, path: Path, partition: StorePartition) -> ChangelogOffsets:
-        """This store's lines in `.checkpoint`, and its `.position` as it is."""
         own = path / self.side_files(partition)[1]
         text = read_position_file(own) if own.exists() else None
         return super().read(path, partition).model_copy(update={"own_file": text})
@@ -151,7 +147,6 @@ class _KafkaCheckpoints(Checkpoints):
         return None
 
     def describe(self, key: bytes, value: bytes) -> str:
-        """An entry of the column family `offsets`, as text for people."""
         if key == _STATUS_KEY:
             return "status: open (not closed cleanly)" if value == _STATUS_OPEN else "status: closed"
         if key == _POSITION_KEY:

@@ -18,7 +18,6 @@ class _OneDirectory(StoreLayout):
     """`[source] path` is the RocksDB directory itself."""
 
     def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool) -> list[StorePartition]:
-        """The one store partition that the directory is."""
         if stores:
             raise SpecError(
                 f"this format has no stores by name, but [source] names {', '.join(stores)}",

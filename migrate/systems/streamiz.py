@@ -55,7 +55,6 @@ class _StreamizCheckpoints(Checkpoints):
         return f"{partitions[0].task} has no {CHECKPOINT}: Streamiz will replay the changelogs from their beginning"
 
     def side_files(self, partition: StorePartition) -> tuple[Path, ...]:
-        """The task's `.checkpoint` and its recovery copy, which the task's stores share."""
         return Path(partition.task, CHECKPOINT), Path(partition.task, RECOVERY)
 
     def write(

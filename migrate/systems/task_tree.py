@@ -78,7 +78,6 @@ class TaskTree(StoreLayout):
 
     @cached_property
     def task(self) -> re.Pattern[str]:
-        """The pattern of a task's name."""
         return re.compile(rf"(\d+){re.escape(self.separator)}(\d+)")
 
     def numbers(self, name: str) -> tuple[int, int] | None:
@@ -209,7 +208,6 @@ class TaskTree(StoreLayout):
         return (self.numbers(Path(partition.task).name) or (None, None))[0]
 
     def sibling(self, partition: StorePartition, number: int) -> str:
-        """The task with the same first number."""
         return self.task_name((self.task_numbers(partition.task)[0], number))
 
     def place(self, task: str, store: str, *, is_segmented: bool) -> Path:
@@ -227,7 +225,6 @@ class TaskTree(StoreLayout):
         return numbers
 
     def task_name(self, numbers: tuple[int, int]) -> str:
-        """The name of a task's directory."""
         return self.separator.join(map(str, numbers))
 
     def complete(self, folder: Path, path: Path, partitions: Sequence[StorePartition], known: Format) -> list[Path]:
@@ -242,7 +239,6 @@ class TaskTree(StoreLayout):
         return None if file is None else read_checkpoint(file, owner=self.title)
 
     def store_directories(self, path: Path) -> Iterator[StoreDirectory]:
-        """Every RocksDB directory of an application, ordered by task, store and segment."""
         for task in self.task_directories(path):
             name = str(task.relative_to(path))
             for folder in Folder(task).folders:
@@ -311,7 +307,6 @@ class TreeNames(ChangelogNames):
         return "" if is_numbered else "is of a global store or a named topology, whose changelog cannot be migrated yet"
 
     def repartition(self, topic: str, store: str) -> str | None:
-        """The topic of a grouping without a name of its own."""
         is_named = topic.endswith(f"-{store}-changelog")
         return f"{topic.removesuffix('-changelog')}-repartition" if is_named else None
 
@@ -350,7 +345,6 @@ class TreeSegments(SegmentNames):
     tree: TaskTree
 
     def start(self, store: str, name: str) -> int | None:
-        """The start of a segment, by its current name or a former one, in ms since the epoch."""
         return self.tree.segment_start(store, name)
 
 
@@ -362,7 +356,6 @@ class Checkpoints(StoredOffsets):
 
     @property
     def tree(self) -> TaskTree:
-        """The layout that the file is a part of."""
         return self.names.tree
 
     def merged_lines(
@@ -373,7 +366,6 @@ class Checkpoints(StoredOffsets):
         return replace_lines(lines, positions.lines, lines_of_store(self.names, path, partition, lines, application))
 
     def read(self, path: Path, partition: StorePartition) -> ChangelogOffsets:
-        """This store's lines in the task's checkpoint file."""
         lines = self.tree.checkpoint_lines(path / partition.task) or []
         own = lines_of_store(self.names, path, partition, lines)
         return ChangelogOffsets(lines=tuple(line for line, mine in zip(lines, own, strict=True) if mine))
@@ -384,7 +376,6 @@ class Checkpoints(StoredOffsets):
         return tuple(line for line in lines if not line[0].endswith("-changelog"))
 
     def warnings(self, path: Path, partitions: Sequence[StorePartition]) -> list[str]:
-        """Checkpoints that are missing, and changelog offsets that are unknown."""
         found, replayed = [], f"is unknown, {self.tree.title} will replay it"
         for task in dict.fromkeys(partition.task for partition in partitions):
             lines = self.tree.checkpoint_lines(path / task)
@@ -411,7 +402,6 @@ class TreeDiscovery(Discovery):
     """Versions of the system, by the RocksDB that they contain."""
 
     def store_directories(self, path: Path) -> Iterator[StoreDirectory]:
-        """Every RocksDB directory of an application, ordered by task, store and segment."""
         return self.tree.store_directories(path)
 
     def owner_version(self, directory: Path) -> str | None:
@@ -421,7 +411,6 @@ class TreeDiscovery(Discovery):
         return None if known is None else f"{self.tree.title} {known}: that carries RocksDB {version}"
 
     def recognises(self, folder: Folder) -> bool:
-        """Whether a folder holds tasks with stores or changelog offsets."""
         if not self.tree.has_topologies:
             return has_tasks(self.tree, folder)
         if _TOPOLOGY.fullmatch(folder.path.name):
@@ -432,12 +421,10 @@ class TreeDiscovery(Discovery):
         return any(has_tasks(self.tree, inside) for inside in (folder, *topologies))
 
     def is_part(self, relative: Path) -> bool:
-        """Whether a path is the application's directory, a task's directory, or below one."""
         first = next(iter(relative.parts), GLOBAL)
         return first == GLOBAL or any(pattern.fullmatch(first) for pattern in (self.tree.task, _TOPOLOGY))
 
     def describe_part(self, relative: Path) -> str:
-        """The task or named topology of a path, and the path inside it."""
         first, *inside = relative.parts
         what = f"the directory of task {first}"
         if _TOPOLOGY.fullmatch(first):

@@ -210,8 +210,8 @@ def _methods(kind: type) -> str:
 
 
 def _is_inherited(name: str, member: object) -> bool:
-    """Whether a method of a store is what the protocol says of it."""
-    return inspect.getdoc(getattr(StateStore, name, None)) == inspect.getdoc(member)
+    """Whether a method of a store is what the protocol says of it, or nothing more."""
+    return hasattr(StateStore, name) and inspect.getdoc(member) in {None, inspect.getdoc(getattr(StateStore, name))}
 
 
 def _function(function: Callable[..., object], name: str) -> str:

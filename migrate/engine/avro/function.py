@@ -97,7 +97,6 @@ class Function(AvroReading):
         return [f"def {name}(d, i, k):", *body.lines()]
 
     def expression(self, pieces: list[Piece]) -> str:
-        """The Python expression for the concatenated pieces."""
         terms = [self._term(piece) for piece in _joined(pieces)]
         if len(terms) > 4:
             return f"b''.join(({', '.join(terms)}))"

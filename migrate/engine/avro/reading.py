@@ -46,7 +46,6 @@ class AvroReading:
         self._used: set[str] = set()
 
     def line(self, text: str) -> None:
-        """Add one line at the current indentation."""
         self._lines.append((f"{'    ' * self.indent}{text}", None))
 
     def lines(self) -> list[str]:
@@ -278,7 +277,6 @@ class AvroSource:
         self.named = dict(self.program.named)
 
     def constant(self, value: object) -> str:
-        """Bind a constant, and return its name."""
         name = f"c{len(self.constants)}"
         self.constants[name] = value
         return name

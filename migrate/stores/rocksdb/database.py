@@ -122,7 +122,6 @@ class Database:
         return list(self._files)
 
     def content(self) -> StoreContent:
-        """What the metadata say of the content."""
         return StoreContent(self.sequence_number, self.families, tuple((file.name, file.size) for file in self._files))
 
     def files_of(self, family: str) -> list[LiveFile]:
@@ -202,7 +201,6 @@ class Database:
         return None if key is None else bytes(key)
 
     def get(self, family: str, key: bytes) -> bytes | None:
-        """The value of a key, or None."""
         return self.column(family).get(key)
 
     def batches(

@@ -109,7 +109,6 @@ class DatabaseFiles:
 
     @property
     def every(self) -> tuple[Path, ...]:
-        """Both the immutable and the mutable files."""
         return self.immutable + self.mutable
 
 

@@ -63,11 +63,9 @@ class Family:
 
     @property
     def handle(self) -> ColumnFamily:
-        """The handle by which a batch names the family."""
         return self._handle if self._handle is not None else self._raise_closed()
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The value of each key, or None."""
         if self._on_columns is not None:
             return list(map(self.get, keys))
         return cast(list[bytes | None], self._open.get(list(keys)))
@@ -95,12 +93,10 @@ class Family:
 
     @property
     def estimated_records(self) -> int:
-        """RocksDB's own estimate, from metadata."""
         return self._property("estimate-num-keys")
 
     @property
     def file_bytes(self) -> int:
-        """The size of its SST files, in bytes."""
         return self._property("total-sst-files-size")
 
     @property
@@ -178,7 +174,6 @@ class LiveDatabase:
 
     @property
     def sequence_number(self) -> int:
-        """The number of the last write."""
         return int(self._open.latest_sequence_number())
 
     @property

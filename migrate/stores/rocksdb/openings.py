@@ -59,7 +59,6 @@ class _Openings:
         return stack.enter_context(open_read_only(directory)), stack
 
     def give_back(self, opened: _Opened) -> None:
-        """Keep the database for the next task."""
         database, stack = opened
         if database.needs_view:
             stack.close()  # a worker that is ended would leave it behind

@@ -99,7 +99,6 @@ class Scan:
             return batch
 
     def close(self) -> None:
-        """Release the iterators."""
         with self._lock:
             self._drop()
 
