@@ -58,7 +58,6 @@ class Verbs(Job, click.Group):
         """Title in the help to verbs, in the order of work."""
 
     def add_section(self, title: str, *verbs: click.Command) -> None:
-        """Add the verbs of one part of the work."""
         self.sections[title] = [*verbs]
         for verb in verbs:
             add_common_options(verb)
@@ -70,7 +69,6 @@ class Verbs(Job, click.Group):
         return list(self.commands)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the verbs under the titles of their sections."""
         widest = max(map(len, self.commands), default=0)
         for title, verbs in self.sections.items():
             with formatter.section(title):

@@ -176,7 +176,6 @@ class _DryRun:
         )
 
     def _segmentations(self) -> Iterator[Segmentation]:
-        """The old and new segments of each store partition."""
         source, target = self._preflight.source, target_system(self._spec)
         for partition in source.partitions:
             new = [plan for plan in self._databases if plan.store_partition == partition.id]

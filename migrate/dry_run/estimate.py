@@ -190,7 +190,6 @@ class Estimate:
 
     @property
     def seconds(self) -> float:
-        """The time of the whole run."""
         return self.plan + self.start + self.rewrite + self.assemble + self.verify
 
 

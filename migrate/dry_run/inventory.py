@@ -45,7 +45,6 @@ class Tally:
     """RocksDB directories that could not be read to the end."""
 
     def added_to(self, found: DatabaseInventory) -> DatabaseInventory:
-        """The inventory with the counts of the records that were read."""
         place = (found.store_partition, found.database)
         families = tuple(
             family.with_count(

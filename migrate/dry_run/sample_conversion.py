@@ -90,7 +90,6 @@ class SampleConverter(ConversionCounts):
         self._rivals = Rivals(conversion.source, _owner(conversion.source, path))
 
     def begin(self, store_partition: str, key_place: KeyPlace | None = None) -> None:
-        """The next records are of another column family or RocksDB directory, whose keys belong in this place."""
         super().begin(store_partition, key_place)
         self.store_partitions.add(store_partition)
         self._store_partition = store_partition

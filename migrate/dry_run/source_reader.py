@@ -130,7 +130,6 @@ class SourceReader:
         return self._full or self._sample
 
     def inventory(self) -> Inventory:
-        """Totals over all store partitions."""
         in_order = ((partition.id, name) for partition in self._partitions.values() for name in partition.databases)
         databases = [self._found[place] for place in in_order if place in self._found]
         is_complete = all(place in self._found for plan in self._databases for place in places_of(plan))

@@ -71,7 +71,12 @@ def _limits(tried: SampleConversion | None) -> str:
     if tried is None or (tried.is_full and not tried.records + tried.expired):
         return ""
     records = tried.records + tried.expired
-    left_out = "".join(f", {count:,} {why}" for count, why in _left_out(tried) if count)
+    counts = {  # not among the converted records, although nothing is wrong with them
+        "dropped by the function": tried.dropped,
+        "not carried by the new format": tried.not_carried,
+        "older than the new retention": tried.expired,
+    }
+    left_out = "".join(f", {count:,} {why}" for why, count in counts.items() if count)
     kept = f"{tried.converted:,} were converted{left_out}" if left_out else ""
     if not tried.is_full:
         sample = f", as far as a sample of {plural(records, 'record')} shows"
@@ -84,15 +89,6 @@ def _limits(tried: SampleConversion | None) -> str:
     if tried.rejected:
         return f"; all {records:,} records were read, and {tried.rejected:,} of them cannot be converted"
     return f"; all {records:,} records were converted"
-
-
-def _left_out(tried: SampleConversion) -> tuple[tuple[int, str], ...]:
-    """What is not among the converted records, although nothing is wrong with it."""
-    return (
-        (tried.dropped, "dropped by the function"),
-        (tried.not_carried, "not carried by the new format"),
-        (tried.expired, "older than the new retention"),
-    )
 
 
 _NO_GO = {

@@ -79,12 +79,10 @@ class GroupHosts:
         return next((each.host for each in self.members if task in each.active), None)
 
     def standbys(self, store: str, partition: int) -> tuple[HostInfo, ...]:
-        """The hosts with a standby of the partition."""
         task = (self.subtopologies.get(store, -1), partition)
         return tuple(sorted({each.host for each in self.members if task in each.standby}))
 
     def hosts(self, store: str) -> tuple[HostInfo, ...]:
-        """The hosts with an active partition of the store."""
         wanted = self.subtopologies.get(store, -1)
         return tuple(sorted({each.host for each in self.members if wanted in {task[0] for task in each.active}}))
 
@@ -288,7 +286,6 @@ class ApplicationTopics:
 
     @classmethod
     def of_migration(cls, spec: Spec, given_id: str | None) -> ApplicationTopics:
-        """That of a migration."""
         names = new_names(spec)
         return cls(spec.source_path, given_id or application_of(spec), names | {new: old for old, new in names.items()})
 

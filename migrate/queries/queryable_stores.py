@@ -42,7 +42,7 @@ class StoreType(Protocol[V_co]):
 
 
 class _OpenedSource(Protocol):
-    """Where stores come from."""
+    """Where stores come from. `open` finds them as they are now: UnknownStateStoreError, StoreNotReadyError."""
 
     @property
     def names(self) -> tuple[str, ...]: ...

@@ -14,7 +14,7 @@ Source: org.apache.kafka.streams.query (Position, PositionBound), KafkaStreams.q
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
@@ -25,10 +25,7 @@ from formats.layout import TIMESTAMP
 from migrate.errors import InvalidStateStoreError, MigrationError, StateStoreMigratedError, StoreNotReadyError
 from migrate.model.display import plural
 from migrate.queries.open.partition import Partition, StoreDefinition
-from migrate.queries.views.key_value_view import KeyValueView
-from migrate.queries.views.versioned_view import VersionedView
 from migrate.queries.views.view_types import QueryableStoreTypes as Types
-from migrate.queries.views.windowed_views import SessionView, WindowView
 
 
 class ResultOrder(Enum):
@@ -47,7 +44,7 @@ class KeyQuery:
     cache_skipped: bool = False
 
     @classmethod
-    def with_key(cls, key: Any) -> Self:  # noqa: ANN401 - of the store's serde
+    def with_key(cls, key: Any) -> Self:
         """Of this key."""
         return cls(key)
 
@@ -70,17 +67,17 @@ class RangeQuery:
     order: ResultOrder = ResultOrder.ANY
 
     @classmethod
-    def with_range(cls, lower: Any, upper: Any) -> Self:  # noqa: ANN401 - of the store's serde
+    def with_range(cls, lower: Any, upper: Any) -> Self:
         """From one key to another; None: unbounded."""
         return cls(lower, upper)
 
     @classmethod
-    def with_lower_bound(cls, lower: Any) -> Self:  # noqa: ANN401
+    def with_lower_bound(cls, lower: Any) -> Self:
         """From a key on."""
         return cls(lower)
 
     @classmethod
-    def with_upper_bound(cls, upper: Any) -> Self:  # noqa: ANN401
+    def with_upper_bound(cls, upper: Any) -> Self:
         """Up to a key."""
         return cls(None, upper)
 
@@ -112,7 +109,7 @@ class WindowKeyQuery:
     time_to: int
 
     @classmethod
-    def with_key_and_window_start_range(cls, key: Any, time_from: int, time_to: int) -> Self:  # noqa: ANN401
+    def with_key_and_window_start_range(cls, key: Any, time_from: int, time_to: int) -> Self:
         """Of this key, between these times."""
         return cls(key, time_from, time_to)
 
@@ -131,7 +128,7 @@ class WindowRangeQuery:
             raise ValueError("a WindowRangeQuery has either a key or a range of time")
 
     @classmethod
-    def with_key(cls, key: Any) -> Self:  # noqa: ANN401
+    def with_key(cls, key: Any) -> Self:
         """Of a session store."""
         return cls(key)
 
@@ -149,7 +146,7 @@ class VersionedKeyQuery:
     as_of_timestamp: int | None = None
 
     @classmethod
-    def with_key(cls, key: Any) -> Self:  # noqa: ANN401
+    def with_key(cls, key: Any) -> Self:
         """Of this key."""
         return cls(key)
 
@@ -168,7 +165,7 @@ class MultiVersionedKeyQuery:
     order: ResultOrder = ResultOrder.ANY
 
     @classmethod
-    def with_key(cls, key: Any) -> Self:  # noqa: ANN401
+    def with_key(cls, key: Any) -> Self:
         """Of this key."""
         return cls(key)
 
@@ -401,71 +398,47 @@ def _refused(
 
 
 def _found(query: Query, partition: Partition, stored: Format, definition: StoreDefinition) -> QueryResult:
-    found = _type_of(query, stored)
-    if found is None:
+    kind = _type_of(query, stored)
+    if kind is None:
         text = f"a {stored.kind} store of {stored.id} does not answer {query}"
         return QueryResult(failure_reason=FailureReason.UNKNOWN_QUERY_TYPE, failure_message=text)
-    kind, read = found
     try:
-        return QueryResult(read(query, kind.view(partition.id, [partition], definition)))
+        return QueryResult(_read(query, kind.view(partition.id, [partition], definition)))
     except InvalidStateStoreError:
         raise
     except MigrationError as error:
         return QueryResult(failure_reason=FailureReason.STORE_EXCEPTION, failure_message=str(error))
 
 
-_Read = Callable[[Any, Any], Any]
-"""From a query and the view of a store partition to the result."""
-
-
-def _type_of(query: Query, stored: Format) -> tuple[Any, _Read] | None:
-    """The type of view that answers, and how; None: a store of this format does not answer such a query."""
+def _type_of(query: Query, stored: Format) -> Any | None:
+    """The type of view that answers; None: a store of this format does not answer such a query."""
     has_times = TIMESTAMP in stored.carries
     is_timed = isinstance(query, TimestampedKeyQuery | TimestampedRangeQuery)
-    found: tuple[Any, _Read] | None = None
-    if stored.kind == "key-value" and isinstance(query, KeyQuery | RangeQuery) and (has_times or not is_timed):
-        read: _Read = _key if isinstance(query, KeyQuery) else _range
-        found = Types.timestamped_key_value() if is_timed else Types.key_value(), read
-    elif stored.kind == "versioned" and isinstance(query, VersionedKeyQuery | MultiVersionedKeyQuery):
-        found = Types.versioned(), _version if isinstance(query, VersionedKeyQuery) else _versions
-    elif stored.kind == "session" and isinstance(query, WindowRangeQuery) and query.key is not None:
-        found = Types.session(), _sessions
-    elif stored.kind == "window" and (isinstance(query, WindowKeyQuery) or _is_of_all_keys(query)):
-        read = _windows if isinstance(query, WindowKeyQuery) else _all_windows
-        found = Types.timestamped_window() if has_times else Types.window(), read
-    return found
+    match stored.kind, query:
+        case "key-value", KeyQuery() | RangeQuery() if has_times or not is_timed:
+            return Types.timestamped_key_value() if is_timed else Types.key_value()
+        case "versioned", VersionedKeyQuery() | MultiVersionedKeyQuery():
+            return Types.versioned()
+        case "session", WindowRangeQuery() if query.key is not None:
+            return Types.session()
+        case ("window", WindowKeyQuery()) | ("window", WindowRangeQuery(key=None)):
+            return Types.timestamped_window() if has_times else Types.window()
+    return None
 
 
-def _is_of_all_keys(query: Query) -> bool:
-    return isinstance(query, WindowRangeQuery) and query.key is None
-
-
-def _key(query: KeyQuery, view: KeyValueView) -> object:
-    return view.get(query.key)
-
-
-def _range(query: RangeQuery, view: KeyValueView) -> object:
-    scan = view.reverse_range if query.order is ResultOrder.DESCENDING else view.range
-    return scan(query.lower, query.upper)
-
-
-def _version(query: VersionedKeyQuery, view: VersionedView) -> object:
-    return view.get(query.key, query.as_of_timestamp)
-
-
-def _versions(query: MultiVersionedKeyQuery, view: VersionedView) -> object:
-    return view.versions(query.key, query.time_from, query.time_to, ascending=query.order is ResultOrder.ASCENDING)
-
-
-def _windows(query: WindowKeyQuery, view: WindowView) -> object:
-    return view.fetch(query.key, query.time_from, query.time_to)
-
-
-def _all_windows(query: WindowRangeQuery, view: WindowView) -> object:
-    assert query.time_from is not None
-    assert query.time_to is not None
-    return view.fetch_all(query.time_from, query.time_to)
-
-
-def _sessions(query: WindowRangeQuery, view: SessionView) -> object:
-    return view.fetch(query.key)
+def _read(query: Query, view: Any) -> object:
+    match query:
+        case KeyQuery():
+            return view.get(query.key)
+        case RangeQuery():
+            scan = view.reverse_range if query.order is ResultOrder.DESCENDING else view.range
+            return scan(query.lower, query.upper)
+        case VersionedKeyQuery():
+            return view.get(query.key, query.as_of_timestamp)
+        case MultiVersionedKeyQuery():
+            is_ascending = query.order is ResultOrder.ASCENDING
+            return view.versions(query.key, query.time_from, query.time_to, ascending=is_ascending)
+        case WindowKeyQuery():
+            return view.fetch(query.key, query.time_from, query.time_to)
+        case WindowRangeQuery():
+            return view.fetch_all(query.time_from, query.time_to) if query.key is None else view.fetch(query.key)

@@ -135,7 +135,6 @@ class SideBySideStores:
             ) from error
 
     def _name(self, store: str | None) -> str:
-        """The old store's name."""
         names = self._new_names
         found = [old for old, new in names.items() if store in (None, old, new)]
         if not found:
@@ -286,7 +285,6 @@ class SideBySideStores:
         return source.encode_key(target.decode_key(new_key))
 
     def _compared(self, pair: Pair, old_key: bytes, old_value: bytes | None) -> SideBySide:
-        """The records of an old key."""
         converted, reason = self._converted(pair, old_key, old_value)
         new_key, made_value = (self._new_key(old_key), None) if converted is None else converted
         new_value = pair.new_value(new_key)
@@ -431,11 +429,9 @@ class Pair:
         return None if self._new is None else self._new.format
 
     def old_value(self, key: bytes) -> bytes | None:
-        """The stored value of a stored key."""
         return _value(self._old, key)
 
     def new_value(self, key: bytes) -> bytes | None:
-        """The stored value of a stored key."""
         return _value(self._new, key)
 
     def scan_old(self, start: bytes | None, end: bytes | None) -> Iterator[Entry]:
@@ -443,7 +439,6 @@ class Pair:
         return _scan(self._old, start, end)
 
     def scan_new(self, start: bytes | None, end: bytes | None) -> Iterator[Entry]:
-        """The new entries in [start, end)."""
         return _scan(self._new, start, end)
 
     def check(self) -> None:

@@ -118,7 +118,6 @@ class Problem(Exception):
 
     @property
     def document(self) -> dict[str, object]:
-        """The problem as a JSON object."""
         said: dict[str, object] = {"status": self.status, "title": HTTPStatus(self.status).phrase}
         more = {"error": self.error, "detail": self.detail, "next": self.hint}
         return said | {name: text for name, text in more.items() if text}
@@ -228,7 +227,6 @@ class Metrics:
         return Gauge(f"stateferry_serve_{name}", what, registry=self._registry)
 
     def answered(self, endpoint: str, status: int, seconds: float) -> None:
-        """Count one answer."""
         found = self._known.get((endpoint, status))
         if found is None:
             found = self._requests.labels(endpoint, str(status)), self._seconds.labels(endpoint)

@@ -113,12 +113,12 @@ async def record(context: ServeContext, request: Request) -> Response:
     if asked.elsewhere:
         return await context.forwarder.ask(asked.elsewhere, request, RECORD)
     as_of = whole_number(asked.given, "as_of", -1, largest=MAX_TIME)
-    condition = request.headers.get("if-none-match")
+    known = [each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")]
 
     def read(resolved: ResolvedStore) -> Response:
         view = resolved.view(asked.partition)
         etag, age = asked.tags(resolved)
-        if condition is not None and _names(condition, etag):
+        if etag in known:
             return Response(status_code=304, headers={"etag": etag, **age}, media_type=JSON)
         found = record_of(resolved.format, view, asked.key(resolved), None if as_of < 0 else as_of)
         if found is None:
@@ -200,11 +200,6 @@ def encoding_of(given: dict[str, str]) -> str | None:
         hint = f"leave it out, or give one of {', '.join(ENCODINGS)}"
         raise Problem(400, f"encoding={encoding[:40]!r} is not known", hint=hint)
     return encoding
-
-
-def _names(condition: str, etag: str) -> bool:
-    """Whether an `If-None-Match` names the tag."""
-    return any(each.strip().removeprefix("W/") == etag for each in condition.split(","))
 
 
 async def about_stores(context: ServeContext, request: Request) -> Response:

@@ -47,7 +47,6 @@ class ResolvedStore:
 
     @property
     def format(self) -> Format:
-        """With the serdes of keys and values."""
         return self.definition.stored
 
     def view(self, partition: int | None) -> Any:  # noqa: ANN401 - of the type that its format is
@@ -139,11 +138,9 @@ class SeenPartition:
         self._seen: tuple[Opened, Opened] | None = None
 
     def opened(self) -> Opened:
-        """As it is now. Raises the errors of `Partition.opened`."""
         return self._seen_as(self._partition.opened())
 
     def recent(self) -> Opened:
-        """As it was a moment ago. Raises the errors of `Partition.recent`."""
         return self._seen_as(self._partition.recent())
 
     def _seen_as(self, opened: Opened) -> Opened:

@@ -76,7 +76,6 @@ class Output:
 
     @property
     def layout(self) -> Layout:
-        """The layout of text on standard output."""
         return Layout(width_of(sys.stdout), has_colors(sys.stdout, no_color=self.no_color))
 
     def show(self, report: R, as_text: Callable[[R, Output], list[str]]) -> None:
@@ -84,7 +83,6 @@ class Output:
         write_out(self.document(report) if self.as_json else "\n".join(as_text(self.readable(report), self)))
 
     def document(self, report: Report, indent: int | None = 2) -> str:
-        """A report as JSON."""
         from migrate.show.plain import visible_json
 
         try:

@@ -149,8 +149,11 @@ def visible_report(value: T, change: Callable[[str], str] = str) -> T:
 
 def visible_json(document: str) -> str:
     """The JSON document with control characters as escapes, so that its strings keep their values."""
-    visible_lines = (line if line.isprintable() else _with_escapes(line) for line in document.split("\n"))
-    return _as_utf8("\n".join(visible_lines), _escaped)
+    lines = (
+        line if line.isprintable() else "".join(each if visible(each) == each else _escaped(each) for each in line)
+        for line in document.split("\n")
+    )
+    return _as_utf8("\n".join(lines), _escaped)
 
 
 def printable_toml(document: str) -> str:
@@ -163,10 +166,6 @@ def _as_utf8(document: str, escaped: Callable[[str], str]) -> str:
     if document.isascii() or is_utf8(sys.stdout):
         return document
     return "".join(each if each.isascii() else escaped(each) for each in document)
-
-
-def _with_escapes(line: str) -> str:
-    return "".join(character if visible(character) == character else _escaped(character) for character in line)
 
 
 def _escaped(character: str) -> str:

@@ -92,13 +92,11 @@ class _Metrics:
         self._rate.set(self._records / max(seconds, 1e-9))
 
     def verify(self, found: Verification) -> None:
-        """Set the result of the verification."""
         self.verified_records.set(found.records)
         for kind in ("missing", "differing", "extra"):
             self._mismatches.labels(**self._labels, kind=kind).set(getattr(found, kind))
 
     def end(self, exit_code: int) -> None:
-        """Set the end of the run."""
         self.phase.state("ended")
         self._exit_code.labels(**self._labels).set(exit_code)
         self._ends[_ENDS[bool(exit_code)]].labels(self._labels["name"]).set(time.time())
@@ -140,7 +138,6 @@ class _MetricsFile:
             self._metrics.verify(facts["verification"])
 
     def end(self, exit_code: int) -> None:
-        """Record the end of the run and write the file."""
         self._metrics.end(exit_code)
         with suppress(OSError):
             self.write()

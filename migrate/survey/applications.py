@@ -61,7 +61,6 @@ class StoreDatabase:
 
     @property
     def partition_directory(self) -> Path:
-        """The directory of the whole store partition."""
         return self.directory.parent if self.is_segment else self.directory
 
 
@@ -144,6 +143,8 @@ def _store(inspected: list[tuple[StoreDatabase, DatabaseReport]]) -> StoreReport
     system = first.application.system
     formats = tuple(sorted(formats_of(reports, system=system.name, is_segmented=first.is_segment)))
     data = [family for report in reports for family in report.families if not family.entries]
+    # of the only possible format; of several, one's older family is another's own
+    older = {family.name for family in get_format(formats[0]).older_families} if len(formats) == 1 else set()
     starts = [report.segment_start_ms for report in reports if report.segment_start_ms is not None]
     samples = samples_of(reports, formats)
     begins_with_time = first.is_segment and _all_closed_first(data)
@@ -160,7 +161,7 @@ def _store(inspected: list[tuple[StoreDatabase, DatabaseReport]]) -> StoreReport
         size=sum(report.size for report in reports),
         records=sum(family.records for family in data),
         exact=all(family.exact for family in data) and all(report.error is None for report in reports),
-        unfinished=sum(family.records for family in data if family.name in _older_families(formats)),
+        unfinished=sum(family.records for family in data if family.name in older),
         column_families=families,
         formats=formats,
         likeness=tuple(Likeness.model_validate(each, from_attributes=True) for each in samples),
@@ -176,11 +177,6 @@ def _kind(formats: Iterable[str], *, is_segmented: bool) -> StoreKind:
     if kinds == {"window"}:
         return "window"
     return "session" if kinds == {"session"} else "windowed or session"
-
-
-def _older_families(formats: tuple[str, ...]) -> set[str]:
-    """The older families of the only possible format; none of several formats: one's older family is another's own."""
-    return {family.name for family in get_format(formats[0]).older_families} if len(formats) == 1 else set()
 
 
 def _unsupported(

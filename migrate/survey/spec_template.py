@@ -55,7 +55,7 @@ def _source(spec: Spec, found: SpecComments) -> list[str]:
         f"# Found: about {plural(found.records, 'record')} "
         f"in {plural(len(found.store_partitions), 'store partition')},",
         f"# {partitions}{more}; column families {families}.",
-        *(f"# Warning: {_one_line(warning)}" for warning in found.warnings),
+        *(f"# Warning: {toml_string(' '.join(warning.split()))[1:-1]}" for warning in found.warnings),
         f"format = {toml_string(spec.source.format)}",
         f"path = {_path(spec.source.path)}",
     ]
@@ -165,10 +165,6 @@ def _run(spec: Spec) -> list[str]:
 
 def _path(path: Path) -> str:
     return toml_string(str(path))
-
-
-def _one_line(text: str) -> str:
-    return toml_string(" ".join(text.split()))[1:-1]
 
 
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}

@@ -166,13 +166,11 @@ class HeldEntries:
         return value if not self._own or not key.startswith(self._own) else None
 
     def scan(self, start: bytes | None, end: bytes | None, *, reverse: bool = False) -> BatchSource:
-        """The entries in [start, end), in the order of keys or the reverse."""
         scan = self._family.scan(start, end, reverse=reverse)
         return _WithoutOwn(scan, self._own) if self._own else scan
 
     @property
     def estimated_records(self) -> int:
-        """RocksDB's own estimate."""
         return self._family.estimated_records
 
 
@@ -221,7 +219,6 @@ class MergedEntries:
 
     @property
     def estimated_records(self) -> int:
-        """The sum of both estimates."""
         return self.new.estimated_records + self.old.estimated_records
 
 

@@ -77,11 +77,9 @@ class PinnedPartition:
         return self._held.opened
 
     def recent(self) -> Opened:
-        """The same, of which `check` is still to say whether it was replaced."""
         return self.opened() if time.monotonic() >= self.next_look else self._held.opened
 
     def check(self) -> None:
-        """Raise StateStoreMigratedError where another store took its place, StoreNotReadyError where none is there."""
         if self._is_migrated:
             raise self._migrated()
         try:

@@ -46,11 +46,9 @@ class _DefinedStores:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names that are defined."""
         return tuple(sorted(self._definitions))
 
     def definition(self, name: str) -> StoreDefinition:
-        """How the store of this name is read."""
         return self._definitions[name]
 
 
@@ -135,7 +133,6 @@ class DirectoryStores(_DefinedStores):
         self._seen: dict[str, StorePartition] = {}
 
     def open(self, name: str) -> list[Partition]:
-        """The store partitions as they are now. Raises UnknownStateStoreError, StoreNotReadyError."""
         found = self._find(name)
         self._check_all_there(name, {each.id for each in found})
         self._seen |= {each.id: each for each in found}
@@ -236,12 +233,10 @@ class MigrationStores:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the stores on this side."""
         of_side = {"old": self._old_names, "new": self._new_names, "live": (*self._old_names, *self._new_names)}
         return tuple(sorted({*of_side[self._side]}))
 
     def definition(self, name: str) -> StoreDefinition:
-        """How the store of this name is read at present."""
         if self._side != "live":
             return self._definitions[self._side]
         standing = self._standing()
@@ -249,7 +244,6 @@ class MigrationStores:
         return next((site.definition for site in sites if site is not None), self._definitions["old"])
 
     def open(self, name: str) -> list[Partition]:
-        """The store partitions as they are now. Raises UnknownStateStoreError, StoreNotReadyError."""
         standing = self._standing()
         found = [(each, self._site(each, standing)) for each in self._partitions(name, standing)]
         sites = [(each, site) for each, site in found if site is not None]

@@ -168,7 +168,7 @@ def records(source: BatchSource, pulls: Pulls | None = None) -> Generator[Record
             limit = min(_LAST_PULL, 4 * limit)
 
 
-def decoded(serde: Serde, payload: bytes, stored_key: bytes, headers: Headers | None = None) -> Any:  # noqa: ANN401
+def decoded(serde: Serde, payload: bytes, stored_key: bytes, headers: Headers | None = None) -> Any:
     """The object of a payload. Raises ConversionError for bytes that are none."""
     try:
         return serde.decode_with(payload, headers) if uses_headers(serde) else serde.decode(payload)

@@ -31,7 +31,7 @@ _Read = tuple[Callable[[], Opened], Callable[[], None], Callable[[Any], bytes], 
 class KeyValueView(Composite):
     """A read-only key-value store."""
 
-    def get(self, key: Any) -> Any:  # noqa: ANN401 - of the serdes
+    def get(self, key: Any) -> Any:
         """The value, or None. Raises EntryError for what is no key."""
         for recent, check, encode, decode in self._reads:
             stored = encode(key)
@@ -66,11 +66,11 @@ class KeyValueView(Composite):
             for part in self._parts
         )
 
-    def range(self, from_key: Any = None, to_key: Any = None) -> QueryIterator[KeyValue]:  # noqa: ANN401
+    def range(self, from_key: Any = None, to_key: Any = None) -> QueryIterator[KeyValue]:
         """The records from one key to the other, both included; None: from the first, to the last."""
         return self._iterate(lambda part: _range(part, from_key, to_key))
 
-    def reverse_range(self, from_key: Any = None, to_key: Any = None) -> QueryIterator[KeyValue]:  # noqa: ANN401
+    def reverse_range(self, from_key: Any = None, to_key: Any = None) -> QueryIterator[KeyValue]:
         """The same from the last key to the first."""
         return self._iterate(lambda part: _range(part, from_key, to_key, reverse=True))
 
@@ -82,7 +82,7 @@ class KeyValueView(Composite):
         """Every record, each store partition from its last key to its first."""
         return self.reverse_range()
 
-    def prefix_scan(self, prefix: Any, serde: Serde = BYTES) -> QueryIterator[KeyValue]:  # noqa: ANN401
+    def prefix_scan(self, prefix: Any, serde: Serde = BYTES) -> QueryIterator[KeyValue]:
         """The records whose serialized keys begin with the prefix, as `serde` writes it."""
         start = serde.encode(prefix)
         return self._iterate(lambda part: partial(_scan, part, start, after_prefix(start)))

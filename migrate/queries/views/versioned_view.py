@@ -32,12 +32,10 @@ class _Read(NamedTuple):
 
     @property
     def format(self) -> Format:
-        """With the serdes of keys and values."""
         return self.opened.format
 
     @property
     def entries(self) -> Entries:
-        """Those of its one RocksDB directory."""
         return self.opened.segments[0].entries
 
     def latest(self, key: bytes) -> VersionedRecord | None:
@@ -61,7 +59,7 @@ class _Read(NamedTuple):
 class VersionedView(Composite):
     """A read-only versioned store."""
 
-    def get(self, key: Any, as_of: int | None = None) -> VersionedRecord | None:  # noqa: ANN401 - of the key's serde
+    def get(self, key: Any, as_of: int | None = None) -> VersionedRecord | None:
         """The newest version, or the one that was valid at a time; None: there was none, or it has expired."""
         for part in self._parts:
             stored = part.format.key_serde.encode(key)
@@ -72,12 +70,7 @@ class VersionedView(Composite):
         return None
 
     def versions(
-        self,
-        key: Any,  # noqa: ANN401 - of the serde
-        from_time: int | None = None,
-        to_time: int | None = None,
-        *,
-        ascending: bool = False,
+        self, key: Any, from_time: int | None = None, to_time: int | None = None, *, ascending: bool = False
     ) -> QueryIterator[VersionedRecord]:
         """The versions that were valid at some time from `from_time` to `to_time`, both included; the newest first.
 

@@ -104,10 +104,10 @@ class WindowView(_SegmentedView):
     _is_session = False
 
     @overload
-    def fetch(self, key: Any, time_from: int) -> Any: ...  # noqa: ANN401
+    def fetch(self, key: Any, time_from: int) -> Any: ...
 
     @overload
-    def fetch(self, key: Any, time_from: int, time_to: int) -> QueryIterator[WindowValue]: ...  # noqa: ANN401
+    def fetch(self, key: Any, time_from: int, time_to: int) -> QueryIterator[WindowValue]: ...
 
     def fetch(self, key: Any, time_from: int, time_to: int | None = None) -> Any:
         """The windows of a key, the oldest first; with one time the value of the window that starts then, or None."""
@@ -115,26 +115,16 @@ class WindowView(_SegmentedView):
             return self._one(key, time_from)
         return self._found(_range(key), time_from, time_to, backward=False, named=False)
 
-    def backward_fetch(self, key: Any, time_from: int, time_to: int) -> QueryIterator[WindowValue]:  # noqa: ANN401
+    def backward_fetch(self, key: Any, time_from: int, time_to: int) -> QueryIterator[WindowValue]:
         """The windows of a key, the newest first."""
         return self._found(_range(key), time_from, time_to, backward=True, named=False)
 
-    def fetch_keys(
-        self,
-        key_from: Any,  # noqa: ANN401
-        key_to: Any,  # noqa: ANN401
-        time_from: int,
-        time_to: int,
-    ) -> QueryIterator[WindowedValue]:
+    def fetch_keys(self, key_from: Any, key_to: Any, time_from: int, time_to: int) -> QueryIterator[WindowedValue]:
         """The windows of a range of keys, both included, None: unbounded; segment after segment, in order of keys."""
         return self._found(_range(key_from, key_to), time_from, time_to, backward=False)
 
     def backward_fetch_keys(
-        self,
-        key_from: Any,  # noqa: ANN401
-        key_to: Any,  # noqa: ANN401
-        time_from: int,
-        time_to: int,
+        self, key_from: Any, key_to: Any, time_from: int, time_to: int
     ) -> QueryIterator[WindowedValue]:
         """The same from the last to the first."""
         return self._found(_range(key_from, key_to), time_from, time_to, backward=True)
@@ -172,7 +162,7 @@ class SessionView(_SegmentedView):
 
     _is_session = True
 
-    def fetch_session(self, key: Any, start: int, end: int) -> Any:  # noqa: ANN401 - of the serdes
+    def fetch_session(self, key: Any, start: int, end: int) -> Any:
         """The value of the session with these times, or None."""
 
         def stored(part: ViewPart) -> bytes:
@@ -180,11 +170,11 @@ class SessionView(_SegmentedView):
 
         return value_at(self._parts, self.definition, stored, end)
 
-    def fetch(self, key_from: Any, key_to: Any = _SAME) -> QueryIterator[WindowedValue]:  # noqa: ANN401
+    def fetch(self, key_from: Any, key_to: Any = _SAME) -> QueryIterator[WindowedValue]:
         """The sessions of a key, or of a range of keys, both included; None: unbounded."""
         return self.find_sessions(key_from, 0, MAX_TIME, key_to=key_to)
 
-    def backward_fetch(self, key_from: Any, key_to: Any = _SAME) -> QueryIterator[WindowedValue]:  # noqa: ANN401
+    def backward_fetch(self, key_from: Any, key_to: Any = _SAME) -> QueryIterator[WindowedValue]:
         """The same from the last to the first."""
         return self.backward_find_sessions(key_from, 0, MAX_TIME, key_to=key_to)
 
@@ -193,12 +183,7 @@ class SessionView(_SegmentedView):
         return self.fetch(None, None)
 
     def find_sessions(
-        self,
-        key: Any,  # noqa: ANN401
-        earliest_end: int,
-        latest_start: int,
-        *,
-        key_to: Any = _SAME,  # noqa: ANN401
+        self, key: Any, earliest_end: int, latest_start: int, *, key_to: Any = _SAME
     ) -> QueryIterator[WindowedValue]:
         """The sessions that end at `earliest_end` or later and start at `latest_start` or earlier.
 
@@ -207,12 +192,7 @@ class SessionView(_SegmentedView):
         return self._found(_range(key, key_to), earliest_end, latest_start, backward=False)
 
     def backward_find_sessions(
-        self,
-        key: Any,  # noqa: ANN401
-        earliest_end: int,
-        latest_start: int,
-        *,
-        key_to: Any = _SAME,  # noqa: ANN401
+        self, key: Any, earliest_end: int, latest_start: int, *, key_to: Any = _SAME
     ) -> QueryIterator[WindowedValue]:
         """The same from the last to the first."""
         return self._found(_range(key, key_to), earliest_end, latest_start, backward=True)

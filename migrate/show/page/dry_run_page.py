@@ -11,7 +11,6 @@ from migrate.dry_run.dry_run_report import (
     ChunkPlanned,
     Cost,
     DryRunReport,
-    FamilyInventory,
     Inventory,
     SampleConversion,
     Segmentation,
@@ -122,7 +121,6 @@ def _outcomes(checks: Iterable[CheckReport]) -> str:
 
 
 def _common_facts(found: Inventory) -> list[tuple[str, str]]:
-    """Labels and values of what the RocksDB directories have in common."""
     databases = found.databases
     newest = [database.newest_file_ms for database in databases if database.newest_file_ms is not None]
     facts = [
@@ -243,7 +241,7 @@ def _families(found: Inventory) -> Rows:
             family.name,
             _ROLES[family.role],
             number(family.records),
-            _bounds(family),
+            "counted" if family.exact else f"{number(family.at_least)} to {number(family.at_most)}",
             "; ".join(family.entries),
         )
         for database in found.databases
@@ -288,7 +286,3 @@ def _chunks(cost: Cost) -> Rows:
         )
         for chunk in cost.chunks
     ]
-
-
-def _bounds(family: FamilyInventory) -> str:
-    return "counted" if family.exact else f"{number(family.at_least)} to {number(family.at_most)}"

@@ -99,7 +99,9 @@ def run_page(history: RunHistory) -> str:
         durations=_durations(history.chunks),
         slowest=_slowest(history.chunks),
         chunk_rows=[_row(chunk) for chunk in history.chunks[-_MOST_ROWS:]],
-        chunk_title=_chunk_title(len(history.chunks)),
+        chunk_title="All chunks"
+        if len(history.chunks) <= _MOST_ROWS
+        else f"The last {number(_MOST_ROWS)} chunks; report --json has all",
         runs=_runs(history),
         steps=_milestones(history),
         show_key=show_key,
@@ -229,10 +231,6 @@ def _slowest(chunks: Sequence[ChunkDone]) -> list[tuple[str, ...]]:
         )
         for chunk in sorted(chunks, key=lambda chunk: -chunk.seconds)[:_SLOWEST]
     ]
-
-
-def _chunk_title(chunks: int) -> str:
-    return "All chunks" if chunks <= _MOST_ROWS else f"The last {number(_MOST_ROWS)} chunks; report --json has all"
 
 
 def _row(chunk: ChunkDone) -> tuple[str, ...]:

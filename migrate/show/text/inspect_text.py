@@ -233,7 +233,8 @@ def show_formats(report: FormatsReport, output: Output) -> list[str]:
     layout = replace(output.layout, width=max(40, min(output.layout.width, _MOST_COLUMNS)))
     groups, lines = groups_of(report.formats), []
     for group in groups:
-        lines += layout.title(f"{_name(group)}: {_count(group)}")
+        count = "each can be converted to any other" if len(group) > 1 else "no conversions"
+        lines += layout.title(f"{_name(group)}: {count}")
         for known in group:
             lines += _format(known, layout)
         lines += _pairs(group, layout)
@@ -271,10 +272,6 @@ def groups_of(formats: Iterable[FormatReport]) -> list[list[FormatReport]]:
 def _name(group: list[FormatReport]) -> str:
     kinds = dict.fromkeys(known.kind for known in group)
     return f"{' and '.join(kinds)[:1].upper()}{' and '.join(kinds)[1:]} stores"
-
-
-def _count(group: list[FormatReport]) -> str:
-    return "each can be converted to any other" if len(group) > 1 else "no conversions"
 
 
 def _format(known: FormatReport, layout: Layout) -> list[str]:

@@ -81,7 +81,10 @@ def _spec(report: DryRunReport) -> Rows:
 
 
 def _found(found: Inventory) -> Rows:
-    owners = sorted({database.owner or _rocksdb(database) for database in found.databases})
+    owners = {
+        each.owner or ("unknown" if each.rocksdb_version is None else f"RocksDB {each.rocksdb_version}")
+        for each in found.databases
+    }
     formats = sorted({version for database in found.databases for version in database.table_formats})
     compressions = sorted({name for database in found.databases for name in database.compressions})
     newest = max((database.newest_file_ms or 0 for database in found.databases), default=0)
@@ -91,7 +94,7 @@ def _found(found: Inventory) -> Rows:
         "size": f"{size(found.size)} on disk, {size(found.record_bytes)} of keys and values",
         "keys": _sizes(found.key_sizes),
         "values": _sizes(found.value_sizes),
-        "written by": "\n".join(owners),
+        "written by": "\n".join(sorted(owners)),
         "tables": f"format {', '.join(map(str, formats))}; {', '.join(compressions)}"
         if formats
         else "none yet: all records are in write-ahead logs",
@@ -107,10 +110,6 @@ def _unfinished(found: Inventory) -> str:
     replaced = f"; {about}{found.shadowed:,} of them have been replaced since" if found.shadowed else ""
     records = f"{plural(found.unfinished, 'record')} in the pre-upgrade column family"
     return f"{about}{records} {'is' if found.unfinished == 1 else 'are'} converted too{replaced}"
-
-
-def _rocksdb(database: DatabaseInventory) -> str:
-    return "unknown" if database.rocksdb_version is None else f"RocksDB {database.rocksdb_version}"
 
 
 def _records(found: Inventory) -> str:
@@ -135,14 +134,13 @@ def _partitions(found: Inventory, *, is_complete: bool) -> Rows:
         groups.setdefault(f"{database.store_partition} {name}".rstrip(), []).append(database)
     rows = {name: _content(databases) for name, databases in groups.items()}
     if is_complete:
-        return {name: "\n".join([text, *_entries(groups[name][0])]) for name, text in rows.items()}
+        for name, (database, *_) in groups.items():
+            entries = (f"{family.name}: {entry}" for family in database.families for entry in family.entries)
+            rows[name] = "\n".join([rows[name], *entries])
+        return rows
     shown = dict(list(rows.items())[:_MOST_PARTITIONS])
     left = len(rows) - len(shown)
     return shown | ({"...": f"and {left} more: --verbose lists them"} if left else {})
-
-
-def _entries(database: DatabaseInventory) -> list[str]:
-    return [f"{family.name}: {entry}" for family in database.families for entry in family.entries]
 
 
 def _shortened(program: str | None) -> str | None:
@@ -184,11 +182,6 @@ def _tried(tried: SampleConversion) -> Rows:
             f"{each.first.text} and {each.second.text}: {each.new_key.text}" for each in tried.collisions
         ),
     }
-
-
-def _note(report: DryRunReport) -> Rows:
-    """About the changelog, where it has no section of its own."""
-    return {} if report.changelogs is not None else {"changelog": report.changelog}
 
 
 def _leftovers(tried: SampleConversion) -> tuple[tuple[int, str], ...]:
