@@ -30,7 +30,7 @@ from tests.broker.broker import Broker
 from tests.support import KEY_VALUE, TIMESTAMPED, raises
 
 EVENTS_OF = {
-    "cutover": ["started", "asked", "checked", "intended", "positioned", "exchanged", "shelved", "marked", "done"],
+    "cutover": ["started", "asked", "checked", "intended", "positioned", "exchanged", "old-set-aside", "marked", "done"],
     "rollback": ["started", "intended", "positioned", "offsets-set-back", "undone", "exchanged", "done"],
 }
 """In their order."""
