@@ -41,7 +41,7 @@ def test_only_the_very_topic_is_deleted(cluster: Cluster) -> None:
     cluster.delete_topic(first)
     assert cluster.topic("deleted") is None
     second = cluster.create_topic("deleted", partitions=1, replication=1, settings={})
-    with pytest.raises(BrokerError, match=re.escape(f"its id is {second.id}, not {first.id}")):
+    with pytest.raises(BrokerError, match=re.escape(f"its ID is {second.id}, not {first.id}")):
         cluster.delete_topic(first)
     assert cluster.topic("deleted") == second
 

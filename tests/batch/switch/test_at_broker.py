@@ -30,7 +30,17 @@ from tests.broker.broker import Broker
 from tests.support import KEY_VALUE, TIMESTAMPED, raises
 
 EVENTS_OF = {
-    "cutover": ["started", "asked", "checked", "intended", "positioned", "exchanged", "old-set-aside", "marked", "done"],
+    "cutover": [
+        "started",
+        "asked",
+        "checked",
+        "intended",
+        "positioned",
+        "exchanged",
+        "old-set-aside",
+        "marked",
+        "done",
+    ],
     "rollback": ["started", "intended", "positioned", "offsets-set-back", "undone", "exchanged", "done"],
 }
 """In their order."""
@@ -217,7 +227,7 @@ def test_a_published_store_has_its_topic_and_the_old_one_is_deleted_by_name_and_
     assert (app.has_topic(app.new_topic), app.has_topic(app.topic)) == (True, False)
     with app.cluster as cluster:
         cluster.create_topic(app.topic, partitions=2, replication=1, settings={})
-    raises(RefusedError, "made again since", finalize, app.spec, delete_topic=True)
+    raises(RefusedError, "recreated since", finalize, app.spec, delete_topic=True)
     assert finalize(app.spec).removed_topics == ()
     assert app.has_topic(app.topic)
 

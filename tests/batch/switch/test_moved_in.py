@@ -24,7 +24,7 @@ from tests.batch.switch.support import (
 )
 from tests.support import raises, read_families, tree_state
 
-CUTOVER = ["positioned", "exchanged", "shelved", "done", "committed"]
+CUTOVER = ["positioned", "exchanged", "old-set-aside", "done", "committed"]
 ROLLBACK = ["started", "intended", "positioned", "exchanged", "done", "committed"]
 LAST = 41
 

@@ -178,7 +178,7 @@ def test_killed_at_an_event(name: str, app: Application) -> None:
     cutover(app.spec)
     assert (app.standing(), lines(app)) == ({"new"}, said)
     with pytest.raises(StoppedError):
-        rollback(app.spec, on_event=StopAt(name.replace("cutover", "rollback").replace("shelved", "intended")))
+        rollback(app.spec, on_event=StopAt(name.replace("cutover", "rollback").replace("old-set-aside", "intended")))
     rollback(app.spec)
     assert (app.standing(), lines(app)) == ({"old"}, said)
 
