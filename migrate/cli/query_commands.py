@@ -99,7 +99,7 @@ def get(spec: str, key: str, *, store: str | None, window: str | None, is_base64
     stateferry get migration.toml 0x637573746f6d65722d3137 --json
     """
     from migrate.queries.side_by_side import SideBySideStores, stated_window
-    from migrate.show.text.get_text import show_get
+    from migrate.show.sides import show_get
     from migrate.spec.spec import load_spec
 
     report = SideBySideStores(load_spec(spec)).get(store, key, stated_window(window), is_base64=is_base64)

@@ -8,7 +8,7 @@ from formats.conversion import BELONGS_ELSEWHERE
 from formats.wide_columns import NOT_A_PAIR
 from migrate.batch.preflight.check import CheckReport, Outcome, failed
 from migrate.dry_run.dry_run_report import SampleConversion, Verdict
-from migrate.dry_run.inventory import Tally
+from migrate.dry_run.source_reader import Tally
 from migrate.engine.left_out import WAY_TO_ALLOW, dropped_in_words
 from migrate.engine.rejects import way_to_fix
 from migrate.errors import ChunkFailedError, ExitCode, MigrationError, RefusedError

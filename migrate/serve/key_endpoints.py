@@ -36,10 +36,10 @@ from migrate.serve.http_messages import (
     problem_of,
     whole_number,
 )
-from migrate.serve.record_json import ReadTimes, record_of, sessions_of, windows_of
+from migrate.serve.record_json import ReadTimes, record_of
 from migrate.serve.serve_context import ServeContext
 from migrate.serve.served_stores import Handle, ResolvedStore
-from migrate.show.page.get_page import GetForm, get_page
+from migrate.show.sides import GetForm, get_page
 
 _HOW = ("stale", "encoding")
 _AS_TEXT = "if it is text, ask with ?encoding=text"
@@ -128,17 +128,8 @@ async def record(context: ServeContext, request: Request) -> Response:
     return await asked.handle.ask(read, is_quick=True)
 
 
-async def windows(context: ServeContext, request: Request) -> Response:
-    """`/stores/{store}/windows/{key}`."""
-    return await _several(context, request, windows_of)
-
-
-async def sessions(context: ServeContext, request: Request) -> Response:
-    """`/stores/{store}/sessions/{key}`."""
-    return await _several(context, request, sessions_of)
-
-
-async def _several(context: ServeContext, request: Request, read: ReadTimes) -> Response:
+async def several(read: ReadTimes, context: ServeContext, request: Request) -> Response:
+    """`/stores/{store}/windows/{key}` and `/stores/{store}/sessions/{key}`."""
     asked = _asked(context, request, "from", "to", "limit")
     if asked.elsewhere:
         return await context.forwarder.ask(asked.elsewhere, request, TIMES)

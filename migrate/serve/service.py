@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -31,10 +31,10 @@ from migrate.serve.key_endpoints import (
     compared,
     metadata,
     record,
-    sessions,
-    windows,
+    several,
 )
 from migrate.serve.range_endpoints import ScanStream, all_records, page
+from migrate.serve.record_json import sessions_of, windows_of
 from migrate.serve.serve_context import ServeContext
 
 Handler = Callable[[ServeContext, Request], Awaitable[Response | ScanStream]]
@@ -103,8 +103,8 @@ ENDPOINTS: dict[str, tuple[str, Handler]] = {
     "/": ("none", _first_page),
     "/stores": ("stores", about_stores),
     "/stores/{store}": ("store", about_store),
-    "/stores/{store}/windows/{key:rest}": ("windows", windows),
-    "/stores/{store}/sessions/{key:rest}": ("sessions", sessions),
+    "/stores/{store}/windows/{key:rest}": ("windows", partial(several, windows_of)),
+    "/stores/{store}/sessions/{key:rest}": ("sessions", partial(several, sessions_of)),
     "/stores/{store}/range": ("range", page),
     "/stores/{store}/all": ("all", all_records),
     "/metadata/{store}/{key:rest}": ("metadata", metadata),

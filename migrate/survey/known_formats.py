@@ -87,15 +87,13 @@ class FormatsReport(Report):
 
 def known_formats() -> FormatsReport:
     """What a spec can name. Touches no file."""
-    unsupported = (kind for system in SYSTEMS for kind in system.unsupported)
     return FormatsReport(
         formats=tuple(map(_format_report, FORMATS)),
         serdes=tuple(SerdeReport.model_validate(serde, from_attributes=True) for serde in SERDES),
         unsupported=tuple(
-            UnsupportedReport(
-                name=kind.name, recognized_by=kind.recognized_by, reason=kind.reason, instead=kind.instead
-            )
-            for kind in unsupported
+            UnsupportedReport.model_validate(kind, from_attributes=True)
+            for system in SYSTEMS
+            for kind in system.unsupported
         ),
     )
 
@@ -128,12 +126,10 @@ def _conversion_report(conversion: Conversion) -> ConversionReport:
         program=None if program is None else str(program),
         keeps=tuple(sorted(source.carries & target.carries)),
         losses=conversion.losses if problem is None else (),
-        changelog=_changelog(conversion),
+        changelog="none"
+        if not target.has_changelog
+        else "no longer matches"
+        if conversion.changes_changelog
+        else "stays right",
         must_be_allowed=must_be_allowed(conversion) if problem is None else (),
     )
-
-
-def _changelog(conversion: Conversion) -> Literal["stays right", "no longer matches", "none"]:
-    if not conversion.target.has_changelog:
-        return "none"
-    return "no longer matches" if conversion.changes_changelog else "stays right"

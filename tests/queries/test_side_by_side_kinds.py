@@ -18,8 +18,7 @@ from migrate.queries.get_report import GetReport, SideBySide, differences
 from migrate.queries.json_values import json_bytes
 from migrate.queries.side_by_side import MOST_RECORDS, SideBySideStores
 from migrate.show.output import Output
-from migrate.show.page.get_page import GetForm, get_page
-from migrate.show.text.get_text import show_get
+from migrate.show.sides import GetForm, get_page, show_get
 from tests.queries.open.test_migration import cut_over_renamed
 from tests.shared.windowed import MINUTE, make_segments, session_key, session_time, window_key, windowed_spec
 from tests.support import KEY_VALUE, TIMESTAMPED, make_families, make_spec, make_store, open_store, read_family

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from struct import Struct
@@ -26,7 +26,7 @@ from weakref import WeakKeyDictionary
 
 from formats.encoding.window_keys import SESSION_KEY, WINDOW_KEY
 from formats.errors import TruncatedEntryError
-from formats.layout import WINDOW_END, WINDOW_START
+from formats.layout import WINDOW_END, WINDOW_START, RecordLayout
 from migrate.queries.open.partition import Entries, Opened, OpenSegment, StoreDefinition
 from migrate.queries.views.composite import (
     Composite,
@@ -74,6 +74,7 @@ class _SegmentedView(Composite, ABC):
     """What window and session stores have in common. Of ranges both ends are included, None: unbounded."""
 
     _is_session: ClassVar[bool]
+    _key_schema: ClassVar[RecordLayout]
 
     @abstractmethod
     def _parted(self, stored: bytes) -> tuple[bytes, TimeWindow]:
@@ -97,11 +98,25 @@ class _SegmentedView(Composite, ABC):
             lambda each: partial(found, each, Asked(self._is_session, *keys(each), time_from, time_to))
         )
 
+    def _value_at(self, key: object, times: dict[str, int], time: int) -> object:
+        """The decoded value in the first store partition that has it; None where there is none, or it has expired."""
+        for part in self._parts:
+            opened = part.partition.opened()
+            stored = self._key_schema.pack(part.format.key_serde.encode(key), times)
+            has_expired = time < oldest_kept(opened, self.definition)
+            at = 0 if has_expired else bisect_right(opened.segments, time, key=_segment_start)
+            value = opened.segments[at - 1].entries.get(stored) if at else None
+            part.partition.check()
+            if value is not None:
+                return part.decode(stored, value)
+        return None
+
 
 class WindowView(_SegmentedView):
     """A read-only window store. Times are of the windows' starts, and both ends of a range are included."""
 
     _is_session = False
+    _key_schema = WINDOW_KEY
 
     @overload
     def fetch(self, key: Any, time_from: int) -> Any: ...
@@ -112,7 +127,7 @@ class WindowView(_SegmentedView):
     def fetch(self, key: Any, time_from: int, time_to: int | None = None) -> Any:
         """The windows of a key, the oldest first; with one time the value of the window that starts then, or None."""
         if time_to is None:
-            return self._one(key, time_from)
+            return self._value_at(key, {WINDOW_START: time_from}, time_from)
         return self._found(_range(key), time_from, time_to, backward=False, named=False)
 
     def backward_fetch(self, key: Any, time_from: int, time_to: int) -> QueryIterator[WindowValue]:
@@ -145,12 +160,6 @@ class WindowView(_SegmentedView):
         """The windows of all keys, from the last to the first."""
         return self._found(_range(None, None), time_from, time_to, backward=True)
 
-    def _one(self, key: object, time: int) -> object:
-        def stored(part: ViewPart) -> bytes:
-            return WINDOW_KEY.pack(part.format.key_serde.encode(key), {WINDOW_START: time})
-
-        return value_at(self._parts, self.definition, stored, time)
-
     def _parted(self, stored: bytes) -> tuple[bytes, TimeWindow]:
         payload, times = WINDOW_KEY.unpack(stored)
         start, size = times[WINDOW_START], self.definition.window_size_ms
@@ -161,14 +170,11 @@ class SessionView(_SegmentedView):
     """A read-only session store. A session's window has the times of its first and its last record."""
 
     _is_session = True
+    _key_schema = SESSION_KEY
 
     def fetch_session(self, key: Any, start: int, end: int) -> Any:
         """The value of the session with these times, or None."""
-
-        def stored(part: ViewPart) -> bytes:
-            return SESSION_KEY.pack(part.format.key_serde.encode(key), {WINDOW_START: start, WINDOW_END: end})
-
-        return value_at(self._parts, self.definition, stored, end)
+        return self._value_at(key, {WINDOW_START: start, WINDOW_END: end}, end)
 
     def fetch(self, key_from: Any, key_to: Any = _SAME) -> QueryIterator[WindowedValue]:
         """The sessions of a key, or of a range of keys, both included; None: unbounded."""
@@ -286,24 +292,6 @@ def found_in(opened: Opened, asked: Asked, pulls: Pulls, *, backward: bool = Fal
                 raise undecodable(opened.format.id, record[0], short)
             if asked.includes(record[0]):
                 yield record
-
-
-def value_at(
-    parts: Iterable[ViewPart], definition: StoreDefinition, stored: Callable[[ViewPart], bytes], time: int
-) -> object:
-    """The decoded value of a key and time in the first store partition that has it, or None where it has expired.
-
-    `stored`: the stored key in a store partition.
-    """
-    for part in parts:
-        opened = part.partition.opened()
-        key = stored(part)
-        at = 0 if time < oldest_kept(opened, definition) else bisect_right(opened.segments, time, key=_segment_start)
-        value = opened.segments[at - 1].entries.get(key) if at else None
-        part.partition.check()
-        if value is not None:
-            return part.decode(key, value)
-    return None
 
 
 def _searched(segments: tuple[OpenSegment, ...], asked: Asked) -> list[OpenSegment]:

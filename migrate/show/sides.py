@@ -1,11 +1,11 @@
-"""The records of a key in both stores as text, a field in each row."""
+"""The records of a key in both stores, a field in each row: as text, and as a page with a form to ask for others."""
 
 from __future__ import annotations
 
 import base64
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from os.path import commonprefix
 from typing import Any
@@ -34,6 +34,8 @@ _BEFORE = 40
 """Characters shown before the first difference of long texts."""
 _LONGEST_NAME = 80
 _MOST_FIELDS = 60
+_TONES = {"equal": "good", "different": "bad", "missing": "bad", "extra": "bad", "rejected": "bad", "dropped": "warn"}
+_LONGEST_HEADING = 80
 
 
 def show_get(report: GetReport, output: Output) -> list[str]:
@@ -184,3 +186,49 @@ def _cut(texts: list[str]) -> tuple[str, ...]:
 
 def _beginning(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:longest]}..."
+
+
+@dataclass(frozen=True, slots=True)
+class GetForm:
+    """What was asked for, and what can be."""
+
+    store: str
+    stores: Sequence[str]
+    key: str = ""
+    key_hint: str = ""
+    """How the key is written."""
+    window: str = ""
+    has_windows: bool = False
+    next_page: str = ""
+    """The link to the records that follow."""
+
+
+def get_page(form: GetForm, report: GetReport | None = None, problem: str = "") -> str:
+    """The page; `problem`: why there is no report."""
+    from migrate.show.page.rendering import render  # loads jinja
+
+    found = [] if report is None else found_records(report)
+    said = "" if report is None or len(found) == 1 else summary(report)
+    records = [_shown(each) for each in found]
+    return render("get.html.j2", page=form, report=report, problem=problem, summary=said, records=records)
+
+
+def _shown(each: SideBySide) -> dict[str, object]:
+    rows, left_out = rows_of(each)
+    sides = [side for side in (each.old, each.new, each.converted) if side is not None]
+    return {
+        "heading": sides[0].key_bytes.text if sides[0].problem else _heading(rows),
+        "store_partition": each.store_partition,
+        "verdict": each.verdict,
+        "tone": _TONES.get(each.verdict, "idle"),
+        "sentence": sentence(each),
+        "left_out": left_out,
+        "fields": rows,
+    }
+
+
+def _heading(rows: Sequence[FieldRow]) -> str:
+    """The key, with the times of its window."""
+    shown = [row for row in rows if row.name.startswith(("key", "window"))]
+    text = ", ".join(next(filter(None, row.texts), "") for row in shown)
+    return text if len(text) <= _LONGEST_HEADING else f"{text[:_LONGEST_HEADING]}..."
