@@ -141,11 +141,7 @@ class _DryRun:
         return (Check("conversion.code", claim, lambda: ", ".join(checked_code(ref))),)
 
     def _put_together(
-        self,
-        finished: str | None,
-        reader: SourceReader | None,
-        found: Inventory | None,
-        tried: SampleConversion | None,
+        self, finished: str | None, reader: SourceReader | None, found: Inventory | None, tried: SampleConversion | None
     ) -> DryRunReport:
         spec, changelogs, cost, warning = self._spec, None, None, None
         if reader is not None and found is not None and tried is not None:

@@ -57,15 +57,12 @@ class Placement(Protocol):
 
     def active(self, store: str, partition: int) -> HostInfo | None:
         """The host that has the partition active; None: not known."""
-        ...
 
     def standbys(self, store: str, partition: int) -> tuple[HostInfo, ...]:
         """The hosts with a standby of the partition, in a fixed order."""
-        ...
 
     def hosts(self, store: str) -> tuple[HostInfo, ...]:
         """Every host that has an active partition of the store, in a fixed order."""
-        ...
 
 
 class _Section(BaseModel):
@@ -197,18 +194,15 @@ class Router(Protocol):
     @property
     def me(self) -> HostInfo | None:
         """This host; None: it has no address of its own."""
-        ...
 
     def key_metadata(self, store: str, key: bytes) -> KeyQueryMetadata:
         """Where a serialized key is. Raises RefusedError where the number of partitions is not known."""
-        ...
 
     def active_by_host(self, store: str) -> Mapping[HostInfo | None, frozenset[int]]:
         """The active partitions of each host, each partition once; all with `me` where no hosts are known.
 
         Raises RefusedError where a partition is on no host that is known.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)

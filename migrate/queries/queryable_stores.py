@@ -34,11 +34,9 @@ class StoreType(Protocol[V_co]):
 
     def accepts(self, format: Format) -> bool:
         """Whether a store of this format is of this type."""
-        ...
 
     def view(self, store_name: str, partitions: list[Partition], definition: StoreDefinition) -> V_co:
         """The view that reads these store partitions."""
-        ...
 
 
 class _OpenedSource(Protocol):

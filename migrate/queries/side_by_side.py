@@ -130,8 +130,7 @@ class SideBySideStores:
             return serde.encode(key_of(serde, key, encoding))
         except EntryError as error:
             raise SpecError(
-                f"{key[:60]!r} is not a key of this store: {error}",
-                hint=f"its serde is {serde.name!r}",
+                f"{key[:60]!r} is not a key of this store: {error}", hint=f"its serde is {serde.name!r}"
             ) from error
 
     def _name(self, store: str | None) -> str:

@@ -67,7 +67,6 @@ class Forwarder:
         self._clients: dict[HostInfo, httpx.AsyncClient] = {}
 
     async def close(self) -> None:
-        """Close the connections."""
         for client in self._clients.values():
             await client.aclose()
 

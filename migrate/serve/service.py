@@ -24,15 +24,7 @@ from starlette.types import Receive, Scope, Send
 
 from migrate.model.packages import VERSION
 from migrate.serve.http_messages import PIECE, Problem, json_answer, problem_of, refusal, send_body
-from migrate.serve.key_endpoints import (
-    about_store,
-    about_stores,
-    compare_page,
-    compared,
-    metadata,
-    record,
-    several,
-)
+from migrate.serve.key_endpoints import about_store, about_stores, compare_page, compared, metadata, record, several
 from migrate.serve.range_endpoints import ScanStream, all_records, page
 from migrate.serve.record_json import sessions_of, windows_of
 from migrate.serve.serve_context import ServeContext

@@ -126,7 +126,6 @@ _STEP = re.compile(r"[.\[]")
 
 
 def _fields(record: RecordReport | None) -> dict[str, str]:
-    """The fields of a record, each with the text of its value."""
     if record is None:
         return {}
     key, value = _bytes(record.key_bytes), _bytes(record.value_bytes)

@@ -65,16 +65,13 @@ class Entries(Protocol):
 
     def get(self, key: bytes) -> bytes | None:
         """The stored value of a stored key, or None."""
-        ...
 
     def scan(self, start: bytes | None, end: bytes | None, *, reverse: bool = False) -> BatchSource:
         """The entries in [start, end), None: unbounded, in the order of keys or the reverse."""
-        ...
 
     @property
     def estimated_records(self) -> int:
         """An estimate of the number of entries."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +107,10 @@ class Partition(Protocol):
     @property
     def id(self) -> str:
         """`<task>/<store>`, or the name of a RocksDB directory by itself."""
-        ...
 
     @property
     def number(self) -> int | None:
         """The partition's number; None: a bare RocksDB directory has none."""
-        ...
 
     def opened(self) -> Opened:
         """The store partition as it is now; cheap enough to ask before each read.
@@ -123,15 +118,12 @@ class Partition(Protocol):
         Raises StateStoreMigratedError once the store was replaced by another one, StoreNotReadyError while it is being
         moved, StoreClosedError once it was closed.
         """
-        ...
 
     def recent(self) -> Opened:
         """The same without a look at whether it was replaced: what is read from it is an answer only after `check`."""
-        ...
 
     def check(self) -> None:
         """Raise the errors of `opened` where the store was replaced since: asked after a read, before its answer."""
-        ...
 
 
 class HeldEntries:

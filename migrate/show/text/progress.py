@@ -197,7 +197,6 @@ def watch_display(output: Output) -> Iterator[Callable[[WatchReport], None]]:
 
 @contextmanager
 def _screen(console: Console, output: Output) -> Iterator[Callable[[WatchReport], None]]:
-    """A bar and the facts, updated in the same place of the terminal."""
     from rich.console import Group
     from rich.live import Live
     from rich.padding import Padding
