@@ -1,38 +1,28 @@
-"""All formats, by id. A new format is one module, one line here, one file of golden bytes."""
+"""All formats, by id. A new format is a `Format` with its byte table, one line here, one file of golden bytes."""
 
 from __future__ import annotations
 
+from formats import streamiz
 from formats.errors import UnknownFormatError
 from formats.format import Format
-from formats.kafka_streams.headers_key_value import HEADERS_KEY_VALUE
-from formats.kafka_streams.headers_session import HEADERS_SESSION
-from formats.kafka_streams.headers_window import HEADERS_WINDOW
-from formats.kafka_streams.key_value import KEY_VALUE
-from formats.kafka_streams.session import SESSION
-from formats.kafka_streams.timestamped_key_value import TIMESTAMPED_KEY_VALUE
-from formats.kafka_streams.timestamped_window import TIMESTAMPED_WINDOW
+from formats.kafka_streams import stores as kafka_streams
 from formats.kafka_streams.versioned import VERSIONED
-from formats.kafka_streams.window import WINDOW
 from formats.rocksdb_raw import RAW
-from formats.streamiz.key_value import KEY_VALUE as STREAMIZ_KEY_VALUE
-from formats.streamiz.timestamped_key_value import TIMESTAMPED_KEY_VALUE as STREAMIZ_TIMESTAMPED_KEY_VALUE
-from formats.streamiz.timestamped_window import TIMESTAMPED_WINDOW as STREAMIZ_TIMESTAMPED_WINDOW
-from formats.streamiz.window import WINDOW as STREAMIZ_WINDOW
 
 FORMATS: tuple[Format, ...] = (
-    KEY_VALUE,
-    TIMESTAMPED_KEY_VALUE,
-    HEADERS_KEY_VALUE,
-    WINDOW,
-    TIMESTAMPED_WINDOW,
-    HEADERS_WINDOW,
-    SESSION,
-    HEADERS_SESSION,
+    kafka_streams.KEY_VALUE,
+    kafka_streams.TIMESTAMPED_KEY_VALUE,
+    kafka_streams.HEADERS_KEY_VALUE,
+    kafka_streams.WINDOW,
+    kafka_streams.TIMESTAMPED_WINDOW,
+    kafka_streams.HEADERS_WINDOW,
+    kafka_streams.SESSION,
+    kafka_streams.HEADERS_SESSION,
     VERSIONED,
-    STREAMIZ_KEY_VALUE,
-    STREAMIZ_TIMESTAMPED_KEY_VALUE,
-    STREAMIZ_WINDOW,
-    STREAMIZ_TIMESTAMPED_WINDOW,
+    streamiz.KEY_VALUE,
+    streamiz.TIMESTAMPED_KEY_VALUE,
+    streamiz.WINDOW,
+    streamiz.TIMESTAMPED_WINDOW,
     RAW,
 )
 

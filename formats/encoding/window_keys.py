@@ -1,4 +1,4 @@
-"""Keys of windowed and session stores, of Kafka Streams and Streamiz alike; the formats have their byte tables.
+"""Keys of windowed and session stores, of Kafka Streams and Streamiz alike; the stores have their byte tables.
 
 The key's size is not stored, so keys are read from their end. Source: org.apache.kafka.streams.state.internals
 WindowKeySchema, SessionKeySchema; Streamiz.Kafka.Net.State.Helper.WindowKeyHelper.

@@ -1,4 +1,4 @@
-"""Value layouts of Kafka Streams, with a timestamp and, since 4.3, with headers; the formats have their byte tables.
+"""Value layouts of Kafka Streams, with a timestamp and, since 4.3, with headers; `stores` has their byte tables.
 
 Sessions have no timestamp. Source: org.apache.kafka.streams.state.internals.ValueAndTimestampSerializer,
 ValueTimestampHeadersSerializer, AggregationWithHeadersSerializer; KIP-1271.
