@@ -193,6 +193,15 @@ class SampleConversion(Value):
     times: str = ""
     """Which records are in the sample, where the new store takes their times from the changelog; empty: all may be."""
 
+    @property
+    def left_out(self) -> dict[str, int]:
+        """What is not among the converted records, although nothing is wrong with it."""
+        return {
+            "dropped by the function": self.dropped,
+            "not carried by the new format": self.not_carried,
+            "older than the new retention": self.expired,
+        }
+
 
 class SegmentPlanned(Value):
     """A segment of the new store."""

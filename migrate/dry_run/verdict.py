@@ -71,12 +71,7 @@ def _limits(tried: SampleConversion | None) -> str:
     if tried is None or (tried.is_full and not tried.records + tried.expired):
         return ""
     records = tried.records + tried.expired
-    counts = {  # not among the converted records, although nothing is wrong with them
-        "dropped by the function": tried.dropped,
-        "not carried by the new format": tried.not_carried,
-        "older than the new retention": tried.expired,
-    }
-    left_out = "".join(f", {count:,} {why}" for why, count in counts.items() if count)
+    left_out = "".join(f", {count:,} {why}" for why, count in tried.left_out.items() if count)
     kept = f"{tried.converted:,} were converted{left_out}" if left_out else ""
     if not tried.is_full:
         sample = f", as far as a sample of {plural(records, 'record')} shows"

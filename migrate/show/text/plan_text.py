@@ -166,7 +166,9 @@ def _content(databases: list[DatabaseInventory]) -> str:
 def _tried(tried: SampleConversion) -> Rows:
     of_sample = "" if tried.is_full else f"{plural(tried.records, 'record')}: "
     counts = [f"{tried.converted:,} converted"]
-    counts += [f"{number:,} {word}" for number, word in _leftovers(tried) if number]
+    others = {"cannot be converted": tried.rejected, **tried.left_out, "unchanged": tried.unchanged}
+    others["with the same new key as another record"] = tried.colliding_keys
+    counts += [f"{number:,} {word}" for word, number in others.items() if number]
     lost = (*tried.losses_in_words, dropped_in_words(tried.dropped, tried.converted, tried.dropped_keys))
     paths = "THE COMPILED AND THE REFERENCE PATH DIFFER" if tried.differences else "compiled and reference path agree"
     return {
@@ -182,17 +184,6 @@ def _tried(tried: SampleConversion) -> Rows:
             f"{each.first.text} and {each.second.text}: {each.new_key.text}" for each in tried.collisions
         ),
     }
-
-
-def _leftovers(tried: SampleConversion) -> tuple[tuple[int, str], ...]:
-    return (
-        (tried.rejected, "cannot be converted"),
-        (tried.dropped, "dropped by the function"),
-        (tried.not_carried, "not carried by the new format"),
-        (tried.expired, "older than the new retention"),
-        (tried.unchanged, "unchanged"),
-        (tried.colliding_keys, "with the same new key as another record"),
-    )
 
 
 def _reason(reason: RejectReason) -> str:
