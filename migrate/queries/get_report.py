@@ -123,7 +123,10 @@ def reported(known: Format, key: bytes, value: bytes) -> RecordReport:
             "key": as_json(record.key),
             "value": as_json(record.value),
             "timestamp_ms": record.timestamp_ms,
-            "headers": record.headers and tuple((name, _base64(each)) for name, each in record.headers),
+            "headers": record.headers
+            and tuple(
+                (name, None if each is None else base64.b64encode(each).decode()) for name, each in record.headers
+            ),
         }
     except EntryError as error:
         return plain.model_copy(update={"problem": str(error)})
@@ -135,10 +138,6 @@ def reported(known: Format, key: bytes, value: bytes) -> RecordReport:
 def _can_be_shown(value: object, levels: int = _LEVELS) -> bool:
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
     return levels > 0 and all(_can_be_shown(part, levels - 1) for part in parts)
-
-
-def _base64(value: bytes | None) -> str | None:
-    return None if value is None else base64.b64encode(value).decode()
 
 
 def differences(

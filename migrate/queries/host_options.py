@@ -43,7 +43,7 @@ class HostOptions:
 
         stated, by = self._stated(), PARTITIONERS[self.partitioner]
         server = None if self.application_server is None else HostInfo.parse(self.application_server)
-        if not self._asks_broker:
+        if not self.hosts_from_group and self.bootstrap is None:
             self._check_no_broker()
             if self.partitions is None:
                 if stated is not None:
@@ -61,10 +61,6 @@ class HostOptions:
         placement = GroupPlacement(connection, application.id, application.subtopologies(stores), self.group_port)
         placement.follow()
         return lambda here: KeyRouter(partitions, placement, server or here, by)
-
-    @property
-    def _asks_broker(self) -> bool:
-        return self.hosts_from_group or self.bootstrap is not None
 
     def _check_no_broker(self) -> None:
         given = {"--config": self.config, "--application-id": self.application_id, "--group-port": self.group_port}

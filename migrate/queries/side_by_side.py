@@ -238,7 +238,7 @@ class SideBySideStores:
 
     def _windows(self, pair: Pair, payload: bytes) -> Iterator[_Found]:
         """Each window or session of a key that either store has, in the order of stored keys."""
-        source = self.conversion.source
+        source, target = self.conversion.source, self.conversion.target
 
         def is_asked_for(entry: Entry) -> bool:
             return source.key_schema.unpack(entry[0])[0] == payload
@@ -246,9 +246,9 @@ class SideBySideStores:
         most = MOST_RECORDS + 1  # a key may have a million
         old = dict(islice(filter(is_asked_for, pair.scan_old(payload, after_prefix(payload))), most))
         end = max(old) if len(old) == most else None
-        new_payload = self._new_payload(payload)
+        new_payload = target.key_serde.encode(source.key_serde.decode(payload))
         new = (key for key, _ in pair.scan_new(new_payload, after_prefix(new_payload)))
-        extra = {self._old_key(key) for key in new if self.conversion.target.key_schema.unpack(key)[0] == new_payload}
+        extra = {self._old_key(key) for key in new if target.key_schema.unpack(key)[0] == new_payload}
         for old_key in sorted(old.keys() | {key for key in extra if end is None or key <= end}):
             yield old_key, self._compared(pair, old_key, old.get(old_key))
 
@@ -272,9 +272,6 @@ class SideBySideStores:
             target.key_schema,
         )
         return is_alike and not self.conversion.keys_may_change
-
-    def _new_payload(self, payload: bytes) -> bytes:
-        return self.conversion.target.key_serde.encode(self.conversion.source.key_serde.decode(payload))
 
     def _old_key(self, new_key: bytes) -> bytes:
         """The old key of a new window or session of the same key."""
