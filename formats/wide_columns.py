@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from formats.encoding.varint import pack_unsigned
+
 NOT_A_PAIR = "it is a wide-column record (RocksDB's PutEntity), which has named columns, and no value"
 
 
@@ -20,14 +22,5 @@ class WideColumns(bytes):
 
 def wide_columns(_: bytes, columns: Sequence[tuple[bytes, bytes]]) -> bytes:
     """What stands for the value of the record of a key with these columns, which are pairs of a name and a value."""
-    index = b"".join(_varint(len(name)) + name + _varint(len(value)) for name, value in columns)
-    return WideColumns(b"\x01" + _varint(len(columns)) + index + b"".join(value for _, value in columns))
-
-
-def _varint(number: int) -> bytes:
-    """Seven bits a byte, the lowest first; without a sign."""
-    head = bytearray()
-    while number > 0x7F:
-        head.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes((*head, number))
+    index = b"".join(pack_unsigned(len(name)) + name + pack_unsigned(len(value)) for name, value in columns)
+    return WideColumns(b"\x01" + pack_unsigned(len(columns)) + index + b"".join(value for _, value in columns))

@@ -16,17 +16,6 @@ BITS = {"int": 32, "long": 64}
 WHAT = "the Avro value"
 
 
-def encode_long(value: int) -> bytes:
-    """The number as a zigzag varint."""
-    left = value << 1 if value >= 0 else ~(value << 1)
-    out = bytearray()
-    while left > 127:
-        out.append(left & 127 | 128)
-        left >>= 7
-    out.append(left)
-    return bytes(out)
-
-
 class AvroCursor:
     """Reads a value, part by part, and checks it. Raises EntryError."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
-from formats.avro.binary import encode_long
 from formats.avro.defaults import default_tree
 from formats.avro.fastavro_tree import SIZES, codec
 from formats.avro.matching import Pairing, pair
@@ -26,6 +25,7 @@ from formats.avro.program import AvroProgram
 from formats.avro.resolvable import compare
 from formats.avro.schema import AvroSchema, types_of
 from formats.avro.types import Array, AvroField, Enum, Fixed, Map, Named, Primitive, Record, Type, Types, Union
+from formats.encoding.varint import pack_varint
 from formats.errors import UnresolvableSchemasError
 
 SHARED = 24
@@ -83,7 +83,7 @@ class _Compiler:
         number = self.pairing.branch(old, new)
         if number is None:
             return refused
-        return Emit(encode_long(number)), *self.types(old, new.branches[number])
+        return Emit(pack_varint(number)), *self.types(old, new.branches[number])
 
     def _named(self, old: Named, new: Named) -> Operations:
         before, after = self.pairing.writer.named[old.name], self.pairing.reader.named[new.name]
@@ -117,7 +117,7 @@ class _Compiler:
         return [
             (Refuse(f"the symbol {symbol} has no place in the new schema"),)
             if number is None
-            else (Emit(encode_long(number)),)
+            else (Emit(pack_varint(number)),)
             for symbol, number in found
         ]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from formats.avro.binary import PACK, WHAT, AvroCursor, encode_long
+from formats.avro.binary import PACK, WHAT, AvroCursor
 from formats.avro.operations import (
     MAX_DEPTH,
     Arrange,
@@ -26,6 +26,7 @@ from formats.avro.operations import (
     Repeat,
     printed,
 )
+from formats.encoding.varint import pack_varint
 from formats.errors import InvalidEntryError
 
 EXACT = {"float": 24, "double": 53}
@@ -124,7 +125,7 @@ class _AvroRun(AvroCursor):
             if end not in (None, self.at):
                 raise self.invalid("a block that is not as long as it says")
         if total:
-            out.append(encode_long(total))
+            out.append(pack_varint(total))
         out.extend(items)
         out.append(b"\0")
 

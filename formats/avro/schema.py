@@ -48,6 +48,4 @@ def _is_name_in_java(name: str) -> bool:
     return of_letters.isalpha() and not name[0].isdecimal()
 
 
-@lru_cache(maxsize=256)
-def _parsed(text: str) -> Types:
-    return parse(text)
+_parsed = lru_cache(maxsize=256)(parse)

@@ -1,4 +1,7 @@
-"""Zigzag varints of up to 32 bits, as Kafka's ByteUtils.writeVarint writes them: seven bits a byte, lowest first."""
+"""Varints: seven bits a byte, the lowest first; numbers with a sign are zigzag.
+
+Those that are read here have up to 32 bits, as Kafka's ByteUtils.writeVarint writes them; Avro has its own reader.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,18 @@ MAX_BYTES = 5
 
 
 def pack_varint(number: int) -> bytes:
-    """The number as a varint of at most five bytes."""
-    left = ((number << 1) ^ (number >> 31)) & 0xFFFFFFFF
-    out = bytearray()
-    while left > 0x7F:
-        out.append(left & 0x7F | 0x80)
-        left >>= 7
-    out.append(left)
-    return bytes(out)
+    """The number as a zigzag varint."""
+    return pack_unsigned(number << 1 if number >= 0 else ~(number << 1))
+
+
+def pack_unsigned(number: int) -> bytes:
+    """The number, which is not negative, as a varint without a sign."""
+    head = bytearray()
+    while number > 0x7F:
+        head.append(number & 0x7F | 0x80)
+        number >>= 7
+    head.append(number)
+    return bytes(head)
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:

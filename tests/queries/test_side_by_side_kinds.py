@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from formats import StateRecord, Window
-from formats.avro.binary import encode_long
+from formats.encoding.varint import pack_varint
 from migrate import Spec, cutover, run
 from migrate.errors import RefusedError, SpecError, UnknownStateStoreError
 from migrate.queries.get_report import GetReport, SideBySide, differences
@@ -212,7 +212,7 @@ def test_an_old_avro_value_is_shown_as_it_was_written(tmp_path: Path) -> None:
     for side, fields in schemas.items():
         (tmp_path / f"{side}.avsc").write_text(json.dumps({"type": "record", "name": "Person", "fields": fields}))
         sides[side] = {"serde": "avro", "frame": "none", "schema": f"{side}.avsc"}
-    spec = _plain(tmp_path, {b"k": encode_long(3) + b"Ada" + encode_long(7)}, conversion={"value": sides})
+    spec = _plain(tmp_path, {b"k": pack_varint(3) + b"Ada" + pack_varint(7)}, conversion={"value": sides})
     for verb, verdict in ((None, "not there yet"), (run, "equal"), (cutover, "equal")):
         if verb is not None:
             verb(spec)

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from formats.avro.binary import encode_long
 from formats.avro.operations import (
     MAX_EMPTY,
     Arrange,
@@ -25,6 +24,7 @@ from formats.avro.operations import (
     Repeat,
 )
 from formats.avro.program import AvroProgram
+from formats.encoding.varint import pack_varint
 
 BLOCKS = 6
 """How deep blocks may be nested before the code calls a function instead; Python allows 20 nested loops."""
@@ -305,7 +305,7 @@ class AvroSource:
     def _keeps_number(self, number: int, branch: Operations) -> bool:
         if branch and isinstance(branch[0], Refuse):
             return True
-        return branch[:1] == (Emit(encode_long(number)),) and self.copies(branch[1:])
+        return branch[:1] == (Emit(pack_varint(number)),) and self.copies(branch[1:])
 
     def _copies_named(self, name: str) -> bool:
         if name not in self._copies:

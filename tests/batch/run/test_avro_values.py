@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from formats.avro.binary import encode_long
+from formats.encoding.varint import pack_varint
 from migrate import StateRecord, plan, run
 from migrate.batch.plan.sample import SampleError, with_places
 from migrate.errors import RefusedError
@@ -22,7 +22,7 @@ Json = Any
 
 
 def _text(text: str) -> bytes:
-    return encode_long(len(text)) + text.encode()
+    return pack_varint(len(text)) + text.encode()
 
 
 def test_a_field_that_was_renamed_keeps_its_value_where_its_old_name_is_used_again(tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_a_field_that_was_renamed_keeps_its_value_where_its_old_name_is_used_aga
         {"name": "visits", "type": "float"},
     ]
     visits = 2**62 + 2**39
-    records = {b"key-%05d" % number: _text(f"person {number}") + encode_long(visits) for number in range(500)}
+    records = {b"key-%05d" % number: _text(f"person {number}") + pack_varint(visits) for number in range(500)}
     make_store(tmp_path / "app/0_0/rocksdb/people", records)
     (tmp_path / "app/0_0/.checkpoint").write_text("0\n1\napp-people-changelog 0 7\n", encoding="utf-8")
     sides = {}
@@ -53,7 +53,7 @@ def test_a_field_that_was_renamed_keeps_its_value_where_its_old_name_is_used_aga
     found = read_family(tmp_path / "new/app/0_0/rocksdb/people")
     as_float = struct.pack("<I", 0x5E800001)
     assert found == {
-        key: value.removesuffix(encode_long(visits)) + _text("NEW") + as_float for key, value in records.items()
+        key: value.removesuffix(pack_varint(visits)) + _text("NEW") + as_float for key, value in records.items()
     }
 
 
@@ -62,7 +62,7 @@ FIRST, GLUE = 1 << 40, UUID("b7b4a7f0-9c96-4e4a-a687-fb5de9ef0c63")
 
 
 def _framed(folder: Path, head: bytes, source: Json, target: Json, **conversion: Json) -> Spec:
-    records = {b"key-%05d" % number: head + encode_long(number) for number in range(200)}
+    records = {b"key-%05d" % number: head + pack_varint(number) for number in range(200)}
     make_store(folder / "app/0_0/rocksdb/people", records)
     (folder / "app/0_0/.checkpoint").write_text("0\n1\napp-people-changelog 0 7\n", encoding="utf-8")
     (folder / "v.avsc").write_text(PERSON, encoding="utf-8")
@@ -90,7 +90,7 @@ def test_a_frame_of_one_registry_becomes_that_of_another(
 ) -> None:
     run(_framed(tmp_path, head, source, {"frame": target, **({"guid": str(GLUE)} if target == "glue" else {"id": 7})}))
     found = read_family(tmp_path / "new/app/0_0/rocksdb/people")
-    assert found == {b"key-%05d" % number: new_head + encode_long(number) for number in range(200)}
+    assert found == {b"key-%05d" % number: new_head + pack_varint(number) for number in range(200)}
 
 
 def test_a_frame_that_the_spec_does_not_name_is_named_with_what_to_do(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_keys_with_another_id_are_refused_for_their_partition(tmp_path: Path, al
 
 def test_a_list_of_objects_becomes_a_list_of_others_without_code_for_frames(tmp_path: Path) -> None:
     lists = {b"key-%05d" % number: ([], [3], [5, None, 7], [None])[number % 4] for number in range(200)}
-    old = {key: _listed(numbers, lambda each: b"\0\0\0\0\7" + encode_long(each)) for key, numbers in lists.items()}
+    old = {key: _listed(numbers, lambda each: b"\0\0\0\0\7" + pack_varint(each)) for key, numbers in lists.items()}
     (tmp_path / "new.avsc").write_text(PERSON.replace("]", ', {"name": "seen", "type": "long"}]'), encoding="utf-8")
     inner, new = {"frame": "confluent", "schemas": {7: "v.avsc"}}, {"frame": "confluent", "id": 8, "schema": "new.avsc"}
     value = {
@@ -162,7 +162,7 @@ def test_a_list_of_objects_becomes_a_list_of_others_without_code_for_frames(tmp_
     make_store(tmp_path / "app/0_0/rocksdb/people", old)
     run(spec)
     assert read_family(tmp_path / "new/app/0_0/rocksdb/people") == {
-        key: _listed(numbers, lambda each: b"\0\0\0\0\x08" + encode_long(each) + encode_long(42))
+        key: _listed(numbers, lambda each: b"\0\0\0\0\x08" + pack_varint(each) + pack_varint(42))
         for key, numbers in lists.items()
     }
 

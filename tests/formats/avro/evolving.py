@@ -7,10 +7,10 @@ from itertools import count
 from random import Random
 from typing import Any, TypeVar
 
-from formats.avro.binary import encode_long
 from formats.avro.fastavro_tree import KEY, SIZES, VALUE, branch_of, slot, tagged
 from formats.avro.schema import AvroSchema, types_of
 from formats.avro.types import Array, Enum, Fixed, Primitive, Record, Type, Types, Union
+from formats.encoding.varint import pack_varint
 
 T = TypeVar("T")
 Json = Any
@@ -298,13 +298,13 @@ def encoded(types: Types, of: Type, tree: Tree, blocks: Cut | None = None) -> by
     if isinstance(known, Primitive):
         return _leaf(known.kind, tree)
     if isinstance(known, Enum | Fixed):
-        return encode_long(tree) if isinstance(known, Enum) else bytes(tree)
+        return pack_varint(tree) if isinstance(known, Enum) else bytes(tree)
     if isinstance(known, Record):
         fields = enumerate(known.fields)
         return b"".join(encoded(types, each.type, tree[slot(number)], blocks) for number, each in fields)
     if isinstance(known, Union):
         branch, content = branch_of(tree)
-        return encode_long(branch) + encoded(types, known.branches[branch], content, blocks)
+        return pack_varint(branch) + encoded(types, known.branches[branch], content, blocks)
     if isinstance(known, Array):
         items = [encoded(types, known.items, item, blocks) for item in tree]
     else:
@@ -313,18 +313,18 @@ def encoded(types: Types, of: Type, tree: Tree, blocks: Cut | None = None) -> by
     for part, sized in [(items, False)] if blocks is None else blocks(items):
         content = b"".join(part)
         if part:
-            out += (encode_long(-len(part)) + encode_long(len(content)) if sized else encode_long(len(part))) + content
+            out += (pack_varint(-len(part)) + pack_varint(len(content)) if sized else pack_varint(len(part))) + content
     return out + b"\0"
 
 
 def _leaf(kind: str, tree: Tree) -> bytes:
     if kind in ("int", "long"):
-        return encode_long(tree)
+        return pack_varint(tree)
     if kind in SIZES:
         return bytes(tree)
     if kind in ("bytes", "string"):
         content: bytes = tree.encode() if kind == "string" else tree
-        return encode_long(len(content)) + content
+        return pack_varint(len(content)) + content
     return b"" if kind == "null" else bytes([tree])
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from formats.avro.binary import encode_long
 from formats.avro.compiling import compile_schemas
 from formats.avro.operations import MAX_EMPTY, Choice, Emit, Keep, Refuse
 from formats.avro.program import AvroProgram, run_avro
 from formats.avro.schema import AvroSchema
+from formats.encoding.varint import pack_varint
 from formats.errors import EntryError, InvalidEntryError, TruncatedEntryError
 from migrate.engine.avro.function import generate, generate_column
 from tests.formats.avro.agreement import REJECTED, Paths
@@ -132,11 +132,11 @@ def test_items_that_take_no_bytes_are_bounded_in_the_whole_value(is_nested: bool
     """30 KB that claim 655 million items would else take minutes, or gigabytes."""
     old: Json = {"type": "array", "items": items}
     changed: Json = {"type": "array", "items": [items, "string"]}
-    block = encode_long(MAX_EMPTY)
+    block = pack_varint(MAX_EMPTY)
     data = block * 10_000 + b"\0"
     if is_nested:
         old, changed = {"type": "array", "items": old}, {"type": "array", "items": changed}
-        data = encode_long(7_500) + (block + b"\0") * 7_500 + b"\0"
+        data = pack_varint(7_500) + (block + b"\0") * 7_500 + b"\0"
     for paths in (Paths(_schema(old), _schema(old)), Paths(_schema(old), _schema(changed))):
         started = time.process_time()
         assert paths(data) == REJECTED
@@ -150,7 +150,7 @@ def test_items_that_take_no_bytes_are_bounded_in_the_whole_value(is_nested: bool
 def test_every_path_has_the_same_bound_of_items_without_bytes(arrays: int, beyond: int) -> None:
     counts = [MAX_EMPTY // arrays] * arrays
     counts[-1] += MAX_EMPTY - sum(counts) + beyond
-    data = encode_long(arrays) + b"".join(encode_long(count) + b"\0" for count in counts) + b"\0"
+    data = pack_varint(arrays) + b"".join(pack_varint(count) + b"\0" for count in counts) + b"\0"
     schema = _schema({"type": "array", "items": NULLS})
     assert Paths(schema, schema)(data) == (REJECTED if beyond else data)
 
@@ -184,7 +184,7 @@ def test_a_collection_of_any_size_is_read(count: int, first: bytes) -> None:
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 8191, 8192, 2_000_000])
 def test_a_string_of_any_length_is_read(size: int) -> None:
     for letter in (b"a", "\u00e9".encode()):
-        data = encode_long(size * len(letter)) + letter * size
+        data = pack_varint(size * len(letter)) + letter * size
         assert Paths(_schema("string"), _schema(["null", "string"]))(data) == b"\2" + data
 
 
@@ -192,7 +192,7 @@ def test_a_string_of_any_length_is_read(size: int) -> None:
     "value", [0, -1, 63, 64, -8192, 2**20, 2**27, -(2**31), 2**31 - 1, 2**34, 2**41, 2**62, -(2**63)]
 )
 def test_a_number_of_any_size_is_read(value: int) -> None:
-    data = encode_long(value)
+    data = pack_varint(value)
     fits = -(2**31) <= value < 2**31
     assert Paths(_schema("long"), _schema("long"))(data) == data
     assert Paths(_schema("int"), _schema("long"))(data) == (data if fits else REJECTED)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from formats.avro.binary import encode_long
 from formats.avro.compiling import compile_schemas
 from formats.avro.resolving import check_resolvable, find_losses, find_risks, losses_in, read, resolve, write
 from formats.avro.schema import AvroSchema
+from formats.encoding.varint import pack_varint
 from formats.errors import EntryError, FormatError, InvalidEntryError, UnresolvableSchemasError
 from migrate.engine.avro.function import generate
 from tests.formats.avro.agreement import REJECTED, Paths
@@ -150,9 +150,9 @@ def test_a_number_that_the_wider_type_cannot_hold_exactly_is_a_reject(old: str, 
     value = data.draw(st.integers(-(2**bits), 2**bits - 1) | near | near.map(lambda number: -number))
     is_exact = abs(value) <= 2 ** EXACT[new] or abs(value) % 2 ** (abs(value).bit_length() - EXACT[new]) == 0
     paths, written = Paths(*pair_of(old, new)), struct.pack("<f" if new == "float" else "<d", value)
-    assert paths(encode_long(value)) == (written if is_exact else REJECTED)
+    assert paths(pack_varint(value)) == (written if is_exact else REJECTED)
     nested = {"type": "map", "values": ["null", {"type": "array", "items": old}]}
-    inside = b"\x02\x02k\x02\x02" + encode_long(value) + b"\0\0"
+    inside = b"\x02\x02k\x02\x02" + pack_varint(value) + b"\0\0"
     found = Paths(*pair_of(nested, {"type": "map", "values": ["null", {"type": "array", "items": new}]}))(inside)
     assert found == (b"\x02\x02k\x02\x02" + written + b"\0\0" if is_exact else REJECTED)
 
@@ -163,7 +163,7 @@ def test_a_number_that_would_be_rounded_is_named_and_foreseen() -> None:
     assert find_risks(*pair_of(in_a("int"), in_a("double"))) == ()
     for convert in (partial(resolve, writer=pair[0], reader=pair[1]), generate(compile_schemas(*pair))):
         with pytest.raises(InvalidEntryError, match="a double cannot hold 1152921504606847126 exactly"):
-            convert(encode_long(1152921504606847126))
+            convert(pack_varint(1152921504606847126))
 
 
 def test_a_map_keeps_its_order_and_a_key_that_it_holds_twice() -> None:

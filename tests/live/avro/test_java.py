@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from formats.avro.binary import encode_long
 from formats.avro.schema import AvroSchema, names_java_refuses
+from formats.encoding.varint import pack_varint
 from tests.live.avro.comparing import Expected, compare, expected, generate
 from tests.live.avro.java import VERSIONS, Case, JavaError, resolve_by_java
 from tests.live.kafka_streams.program import require_live
@@ -72,8 +72,8 @@ def _cases() -> Iterator[Expected]:
         writer, reader = map(AvroSchema, texts)
         return expected(writer, reader, values)
 
-    yield case("long", "float", *map(encode_long, FLOATS))
-    yield case("long", "double", *map(encode_long, FLOATS))
+    yield case("long", "float", *map(pack_varint, FLOATS))
+    yield case("long", "double", *map(pack_varint, FLOATS))
     yield case("float", "double", *(struct.pack("<f", each) for each in (0.1, -0.0, float("inf"))))
     for of, default in DEFAULTS:
         yield case(_order(A), _order(A, {"name": "b", "type": of, "default": default}), b"\2")
@@ -100,7 +100,7 @@ def test_java_reads_the_same(version: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_java_rounds_what_is_rejected_here(version: str) -> None:
-    values = list(map(encode_long, ROUNDED))
+    values = list(map(pack_varint, ROUNDED))
     found = compare(version, [expected(AvroSchema('"long"'), AvroSchema('"float"'), values)])
     assert found.known == {"a number that the wider type cannot hold exactly": len(ROUNDED)}
 
