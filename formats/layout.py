@@ -91,10 +91,7 @@ PLAIN = PlainLayout()
 
 
 def compile_fields(
-    source: tuple[Field, ...],
-    target: tuple[Field, ...],
-    defaults: Carried,
-    payload: tuple[Operation, ...] = IDENTITY,
+    source: tuple[Field, ...], target: tuple[Field, ...], defaults: Carried, payload: tuple[Operation, ...] = IDENTITY
 ) -> tuple[Operation, ...] | None:
     """The operations for one pass over the source's fields; None where the target orders its fields differently."""
     program: list[Operation] = []

@@ -13,7 +13,5 @@ from __future__ import annotations
 from formats.format import Format
 
 RAW = Format(
-    id="rocksdb.raw",
-    summary="any RocksDB directory, bytes as they are, every column family",
-    column_families=None,
+    id="rocksdb.raw", summary="any RocksDB directory, bytes as they are, every column family", column_families=None
 )

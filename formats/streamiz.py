@@ -80,20 +80,14 @@ class SizedTimestampedValue:
 
 TIMESTAMPED = SizedTimestampedValue()
 _streamiz_format = partial(Format, column_families=("default",), has_changelog=True, keeps_keys_in_tasks=True)
-KEY_VALUE = _streamiz_format(
-    id="streamiz.key-value",
-    summary="Streamiz key-value store: key -> value",
-)
+KEY_VALUE = _streamiz_format(id="streamiz.key-value", summary="Streamiz key-value store: key -> value")
 TIMESTAMPED_KEY_VALUE = _streamiz_format(
     id="streamiz.timestamped-key-value",
     summary="Streamiz timestamped key-value store: key -> timestamp, value",
     value_layout=TIMESTAMPED,
 )
 WINDOW = _streamiz_format(
-    id="streamiz.window",
-    summary="Streamiz window store: key, window -> value",
-    kind="window",
-    key_schema=WINDOW_KEY,
+    id="streamiz.window", summary="Streamiz window store: key, window -> value", kind="window", key_schema=WINDOW_KEY
 )
 TIMESTAMPED_WINDOW = _streamiz_format(
     id="streamiz.timestamped-window",

@@ -50,13 +50,7 @@ _SUBMIT_OPTIONS = "SPARK_SUBMIT_OPTS"
 """The variable with options of the JVM that Spark starts."""
 _QUICK_START = "-XX:TieredStopAtLevel=1"
 """What takes long in a run is done by Python: a better compiler costs more than it gives."""
-_OF_JAVA = (
-    _SUBMIT_OPTIONS,
-    "PYSPARK_SUBMIT_ARGS",
-    "JAVA_TOOL_OPTIONS",
-    "JDK_JAVA_OPTIONS",
-    "LOG4J_CONFIGURATION_FILE",
-)
+_OF_JAVA = (_SUBMIT_OPTIONS, "PYSPARK_SUBMIT_ARGS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "LOG4J_CONFIGURATION_FILE")
 _LEVELS = {logging.DEBUG: "debug", logging.INFO: "info", logging.WARNING: "warn"}
 _LOGGING = "org.apache.spark.internal.Logging"
 _IS_DEFAULT = f"{_LOGGING.replace('.', '$')}$$defaultSparkLog4jConfig_$eq"

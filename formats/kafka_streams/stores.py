@@ -55,10 +55,7 @@ from formats.layout import PLAIN
 _OLD_PLAIN = OlderFamily(PLAIN_FAMILY, PLAIN)
 _plain = partial(kafka_streams_format, column_families=(PLAIN_FAMILY,))
 _timestamped = partial(
-    kafka_streams_format,
-    column_families=(TIMESTAMPED_FAMILY,),
-    value_layout=TIMESTAMPED,
-    older_families=(_OLD_PLAIN,),
+    kafka_streams_format, column_families=(TIMESTAMPED_FAMILY,), value_layout=TIMESTAMPED, older_families=(_OLD_PLAIN,)
 )
 _with_headers = partial(
     kafka_streams_format,
@@ -68,10 +65,7 @@ _with_headers = partial(
     since="4.3",
 )
 
-KEY_VALUE = _plain(
-    id="kafka-streams.key-value",
-    summary="Kafka Streams key-value store: key -> value",
-)
+KEY_VALUE = _plain(id="kafka-streams.key-value", summary="Kafka Streams key-value store: key -> value")
 TIMESTAMPED_KEY_VALUE = _timestamped(
     id="kafka-streams.timestamped-key-value",
     summary="Kafka Streams timestamped key-value store: key -> timestamp, value",

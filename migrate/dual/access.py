@@ -298,8 +298,7 @@ class DualAccess:
 
     def _refuse(self) -> NoReturn:
         raise StoreError(
-            "on_migrated wrote to the store that called it",
-            hint="send it elsewhere, or write it after that call",
+            "on_migrated wrote to the store that called it", hint="send it elsewhere, or write it after that call"
         )
 
 

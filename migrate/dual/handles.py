@@ -138,12 +138,7 @@ class Stores:
     def open(self, name: str, path: str | Path, *, opener: Callable[..., S], **arguments: Any) -> S: ...  # noqa: ANN401
 
     def open(
-        self,
-        name: str,
-        path: str | Path,
-        *,
-        opener: Callable[..., RocksStore] = DualReadStore.open,
-        **arguments: Any,
+        self, name: str, path: str | Path, *, opener: Callable[..., RocksStore] = DualReadStore.open, **arguments: Any
     ) -> RocksStore:
         """Open the store in the directory `path` by `opener(path, **arguments)`, and register it under a name.
 

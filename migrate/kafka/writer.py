@@ -54,10 +54,7 @@ class Writer:
     def __enter__(self) -> Self:
         self._failures = Failures(self.connection, ChangelogFailedError)
         largest = min(max(self._largest_batch(), _BATCH_BYTES[0]), _BATCH_BYTES[-1])
-        ours = {
-            "message.max.bytes": largest,
-            "queue.buffering.max.kbytes": max(_QUEUE_BYTES, 2 * largest) >> 10,
-        }
+        ours = {"message.max.bytes": largest, "queue.buffering.max.kbytes": max(_QUEUE_BYTES, 2 * largest) >> 10}
         patient = replace(self.connection, properties={"linger.ms": "50", **self.connection.properties})
         with self._failures.explained(self._doing()):
             self._producer, self._limit = take_over(patient, self._failures, self.transactional_id, self.patience, ours)

@@ -57,14 +57,7 @@ RUN_EVENTS = (
     "publish.renamed",
     "publish.committed",
 )
-TAIL_EVENTS = (
-    "tail.started",
-    "tail.made",
-    "tail.committed",
-    "tail.written",
-    "tail.confirmed",
-    "tail.verified",
-)
+TAIL_EVENTS = ("tail.started", "tail.made", "tail.committed", "tail.written", "tail.confirmed", "tail.verified")
 """Events of a catch-up, beside those of assembling and verifying."""
 REBUILD_EVENTS = (
     "rebuild.claimed",

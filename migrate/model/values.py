@@ -18,13 +18,7 @@ from pydantic import BaseModel, ConfigDict
 class Stored(BaseModel):
     """A frozen value that is written to files and ledgers; bytes are written as hex."""
 
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        ser_json_bytes="hex",
-        val_json_bytes="hex",
-        defer_build=True,
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_bytes="hex", val_json_bytes="hex", defer_build=True)
 
 
 StoredKind = TypeVar("StoredKind", bound=Stored)

@@ -93,11 +93,7 @@ def stores_of_topics(topics: Sequence[str], changelogs: Mapping[str, str]) -> li
 
 
 def lines_of_store(
-    names: ChangelogNames,
-    path: Path,
-    partition: StorePartition,
-    lines: Sequence[Line],
-    application: str | None = None,
+    names: ChangelogNames, path: Path, partition: StorePartition, lines: Sequence[Line], application: str | None = None
 ) -> list[bool]:
     """Which lines of a task's `.checkpoint`, in the application's directory `path`, are this store's.
 

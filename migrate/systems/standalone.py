@@ -28,8 +28,7 @@ class _OneDirectory(StoreLayout):
             raise RefusedError(f"{path} {what}", hint="let [source] path name a RocksDB directory")
         if not is_rocksdb(path):
             raise RefusedError(
-                f"{path} is no RocksDB directory: neither CURRENT nor a MANIFEST is in it",
-                hint=_where_it_may_be(path),
+                f"{path} is no RocksDB directory: neither CURRENT nor a MANIFEST is in it", hint=_where_it_may_be(path)
             )
         return [StorePartition(id=path.name, store=path.name, task="", path=Path())]
 

@@ -382,10 +382,7 @@ def _open_rocksdb(directory: Path, view: Path, options: Options) -> tuple[Rdict,
     options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
     families = tuple(Rdict.list_cf(str(view), options))
     database = Rdict(
-        str(view),
-        options,
-        column_families=dict.fromkeys(families, options),
-        access_type=AccessType.read_only(),
+        str(view), options, column_families=dict.fromkeys(families, options), access_type=AccessType.read_only()
     )
     return database, families
 

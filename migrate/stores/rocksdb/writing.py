@@ -28,13 +28,7 @@ from migrate.errors import ChunkFailedError, CorruptionError, explain_system_err
 from migrate.model.key_range import show_key
 from migrate.stores.batch import Batch
 from migrate.stores.files import temporary_folder, write_file
-from migrate.stores.rocksdb.database import (
-    ANY_SIZE,
-    DEFAULT_FAMILY,
-    StoreContent,
-    family_names,
-    keep_few_tables_open,
-)
+from migrate.stores.rocksdb.database import ANY_SIZE, DEFAULT_FAMILY, StoreContent, family_names, keep_few_tables_open
 from migrate.stores.rocksdb.layout import database_files
 
 _OF_ITS_MAKING = re.compile(rb"(?m)^  (wal_dir|max_open_files|table_cache_numshardbits|max_file_opening_threads)=.*\n")
