@@ -51,7 +51,7 @@ _HOMES = {
     ),
     "migrate.model.comparison": "Totals Verification",
     "migrate.model.events": "Event",
-    "migrate.model.display": "RejectReason Shown",
+    "migrate.model.preview": "RejectReason Shown",
     "migrate.model.reports": (
         "AbandonReport Behind CatchUpReport ChangelogReport ChunkDone Column Concern Held RejectsReport "
         "RunHistory RunReport RunSummary SetBack SnapshotReport StatusReport StepDone SwitchReport TailReport "

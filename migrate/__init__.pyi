@@ -73,9 +73,9 @@ from migrate.errors import UnknownStateStoreError as UnknownStateStoreError
 from migrate.errors import VerificationError as VerificationError
 from migrate.model.comparison import Totals as Totals
 from migrate.model.comparison import Verification as Verification
-from migrate.model.display import RejectReason as RejectReason
-from migrate.model.display import Shown as Shown
 from migrate.model.events import Event as Event
+from migrate.model.preview import RejectReason as RejectReason
+from migrate.model.preview import Shown as Shown
 from migrate.model.reports import AbandonReport as AbandonReport
 from migrate.model.reports import Behind as Behind
 from migrate.model.reports import CatchUpReport as CatchUpReport

@@ -33,6 +33,7 @@ ROWS = {
         ("source", "chunk", "ledger"),
         ("identity", "log"),
         ("context",),
+        ("frame",),
         ("plan",),
         ("changelog",),
         ("status",),

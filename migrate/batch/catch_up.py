@@ -18,7 +18,8 @@ from migrate.batch.changelog.tails import ends_of, tail_tasks, write_tails
 from migrate.batch.changelog.write_topics import announce
 from migrate.batch.chunk.executor import Executor, InProcessExecutor, collected, executor_opener, run_all
 from migrate.batch.chunk.tail import TailTask
-from migrate.batch.context import Context, command
+from migrate.batch.context import Context
+from migrate.batch.frame import command
 from migrate.batch.identity import check_spec
 from migrate.batch.ledger.dead_letters import write_dead_letters
 from migrate.batch.ledger.standing import Standing

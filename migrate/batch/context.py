@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from formats import Conversion
-from migrate.batch.home import check_ours, finish_abandoned
+from migrate.batch.home import check_ours
 from migrate.batch.ledger.gates import NOTHING_ACCEPTED, Acceptance
 from migrate.batch.ledger.receipts_in_force import under_reject_policy
 from migrate.batch.ledger.standing import Standing, read_standing
-from migrate.batch.ledger.table import Ledger, read_repaired
-from migrate.batch.log import logged
-from migrate.batch.run_lock import one_run_at_a_time
 from migrate.batch.source.changelog_ends import ChangelogEnds
 from migrate.batch.source.snapshot import present_snapshot
 from migrate.batch.source.source import Unpacked
 from migrate.batch.stop import Stop
-from migrate.errors import FencedError, InterruptedMigrationError, RefusedError
+from migrate.errors import RefusedError
 from migrate.model.changelogs import Topics
 from migrate.model.events import Event, Listener, ignore
 from migrate.model.ledger_row import Row, Step
@@ -34,6 +28,9 @@ from migrate.spec.changelog_way import takes_times
 from migrate.spec.conversion import conversion_ref, load_conversion
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.spec import Spec
+
+if TYPE_CHECKING:
+    from migrate.batch.ledger.table import Ledger
 
 
 @dataclass(eq=False)
@@ -128,12 +125,19 @@ class Context:
                 f"a run on another host has continued the migration {self.spec.name!r} meanwhile",
                 hint="let it finish, then run the command again",
             )
+        from migrate.batch.ledger.table import Ledger  # loads delta-rs, which only commands that commit need
+
         self._ledger = Ledger(self.home, migration_id, self.run_id, command=self.command)
         self.standing = before.with_rows(self._ledger.rows)
         if self.standing.revision_id != before.revision_id:
             raise _meanwhile("a run on another host has replaced the function of this migration meanwhile")
         if self.standing.switch != before.switch:
             raise _meanwhile("another command switched these stores meanwhile")
+
+    @property
+    def has_ledger(self) -> bool:
+        """Whether the ledger is open, so that earlier runs are fenced off."""
+        return self._ledger is not None
 
     @property
     def ledger(self) -> Ledger:
@@ -188,32 +192,6 @@ class Context:
         return None if found is None else str(self.home / found.folder)
 
 
-def _repaired(context: Context) -> Sequence[Row]:
-    finish_abandoned(context.home)
-    return read_repaired(context.home, context.warn)
-
-
-@contextmanager
-def command(
-    context: Context,
-    *,
-    before_lock: Callable[[], None] | None = None,
-    rows: Callable[[Context], Sequence[Row]] = _repaired,
-) -> Iterator[Context]:
-    """The frame of a command: the folder is ours and locked, what a kill has left is settled, the standing is read.
-
-    `before_lock`: checks that come before the folder is made. `rows`: reads the ledger's rows. Raises RefusedError.
-    """
-    context.listener = logged(context.spec.name, context.listener)
-    with _alone(context):
-        check_home(context.spec)
-        if before_lock is not None:
-            before_lock()
-        with one_run_at_a_time(context.home):
-            context.standing = Standing(context.home, rows(context))
-            yield context
-
-
 def check_home(spec: Spec) -> None:
     """Raises RefusedError where the migration's folder, which is removed later, is not ours or holds other paths."""
     for what, path in (("[source]", spec.source_path), ("[target]", spec.target_path)):
@@ -223,31 +201,6 @@ def check_home(spec: Spec) -> None:
                 hint="choose another work_dir, or another `name`",
             )
     check_ours(spec.home)
-
-
-@contextmanager
-def _alone(context: Context) -> Iterator[None]:
-    """Raises FencedError in place of any error that comes after a run of another host has taken over.
-
-    No lock reaches from host to host. Until the ledger is opened, a file of the folder that vanishes shows that run.
-    """
-    try:
-        yield
-    except InterruptedMigrationError:
-        raise
-    except Exception as error:
-        if context._ledger is not None:
-            context.check_not_fenced()
-        if not isinstance(error, FileNotFoundError | NotADirectoryError):
-            raise
-        names = [os.fsdecode(name) for name in (error.filename, error.filename2) if name is not None]
-        gone = [name for name in names if Path(name).is_relative_to(context.home)]
-        if not gone:
-            raise
-        raise FencedError(
-            f"{gone[0]} vanished: another run of this migration is at work in {context.home}, on another host",
-            hint="let that run finish (stateferry status SPEC), or stop it; then run the command again",
-        ) from error
 
 
 def _meanwhile(what: str) -> RefusedError:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from migrate.batch.changelog.undo import appended_topics
 from migrate.batch.chunk.executor import ExecutorOpener, executor_opener
-from migrate.batch.context import Context, command
+from migrate.batch.context import Context
+from migrate.batch.frame import command
 from migrate.batch.home import is_abandoned
 from migrate.batch.identity import changed_parts, spec_identity
 from migrate.batch.ledger.gates import Acceptance, user

@@ -15,7 +15,8 @@ from migrate.batch.changelog.rebuild import rebuild_missing
 from migrate.batch.changelog.take_key_times import take_times
 from migrate.batch.changelog.write_topics import announce, write_changelogs
 from migrate.batch.chunk.executor import Executor, ExecutorOpener, executor_opener, in_process
-from migrate.batch.context import Context, command
+from migrate.batch.context import Context
+from migrate.batch.frame import command
 from migrate.batch.home import remove_all, remove_if_empty
 from migrate.batch.ledger.dead_letters import write_dead_letters
 from migrate.batch.ledger.gates import Acceptance, concerns_of, not_accepted

@@ -7,8 +7,8 @@ from typing import Literal
 
 from migrate.batch.preflight.check import CheckReport
 from migrate.model.changelogs import Way
-from migrate.model.display import RejectReason, Shown
 from migrate.model.key_range import KeyRange
+from migrate.model.preview import RejectReason, Shown
 from migrate.model.reports import Held
 from migrate.model.values import Report, Value
 

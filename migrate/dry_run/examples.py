@@ -12,7 +12,8 @@ from formats.serde import BytesSerde
 from formats.serdes.json_text import dump_json, with_texts
 from migrate.batch.plan.sample import Entry
 from migrate.dry_run.dry_run_report import BeforeAfter
-from migrate.model.display import cut_beside, moment, shown, shown_beside, visible
+from migrate.model.display import moment, visible
+from migrate.model.preview import cut_beside, shown, shown_beside
 
 Fields = tuple[tuple[str, str], ...]
 

@@ -28,9 +28,10 @@ from migrate.engine.key_times import TimesColumn
 from migrate.engine.left_out import LeftOut
 from migrate.engine.portable import Converter, make_converter, pump
 from migrate.engine.rejects import CountRejects, RejectsByReason
-from migrate.model.display import plural, shown
+from migrate.model.display import plural
 from migrate.model.key_range import show_key
 from migrate.model.plan import DatabasePlan, FamilyMapping, KeyPlace, elsewhere
+from migrate.model.preview import shown
 from migrate.spec.allowed import LOST_FIELDS
 from migrate.stores.batch import Batch
 from migrate.systems import STANDALONE, owner_around

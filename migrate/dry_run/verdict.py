@@ -12,7 +12,8 @@ from migrate.dry_run.source_reader import Tally
 from migrate.engine.left_out import WAY_TO_ALLOW, dropped_in_words
 from migrate.engine.rejects import way_to_fix
 from migrate.errors import ChunkFailedError, ExitCode, MigrationError, RefusedError
-from migrate.model.display import plural, shown_key
+from migrate.model.display import plural
+from migrate.model.preview import shown_key
 from migrate.spec.allowed import asks_to_allow
 from migrate.spec.spec import Spec
 from migrate.stores.rocksdb.scan import COLUMNS_HINT

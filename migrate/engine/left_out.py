@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from migrate.errors import DroppedError
-from migrate.model.display import Shown, plural, shown, shown_key
+from migrate.model.display import plural
 from migrate.model.key_range import show_key
+from migrate.model.preview import Shown, shown, shown_key
 
 FIRST_KEYS = 3
 WAY_TO_ALLOW = (

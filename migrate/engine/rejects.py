@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from formats import LossError
 from migrate.errors import RefusedError, RejectedError
-from migrate.model.display import RejectExample, RejectReason, plural, shown
+from migrate.model.display import plural
 from migrate.model.key_range import show_key
 from migrate.model.plan import Chunk
+from migrate.model.preview import RejectExample, RejectReason, shown
 from migrate.stores.files import fsync_file
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import Literal
 from pydantic import Field
 
 from migrate.model.comparison import Reread
-from migrate.model.display import RejectReason, Shown
 from migrate.model.key_range import KeyRange
 from migrate.model.ledger_row import Row, Step, read_detail
 from migrate.model.plan import Plan
+from migrate.model.preview import RejectReason, Shown
 from migrate.model.receipt import attempt_of
 from migrate.model.store_partition import place_name, segment_name
 from migrate.model.values import Stored

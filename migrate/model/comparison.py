@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Literal
 
 from formats import EntryError, Format
-from migrate.model.display import Shown
 from migrate.model.key_range import show_key
+from migrate.model.preview import Shown
 from migrate.model.values import Stored, Value
 
 Kind = Literal["missing", "differing", "extra"]

@@ -14,9 +14,9 @@ from pydantic import ValidationError
 
 from migrate.errors import DamagedLedgerError, RefusedError
 from migrate.model.comparison import Verification
-from migrate.model.display import RejectReason
 from migrate.model.key_range import KeyRange
 from migrate.model.plan import Chunk
+from migrate.model.preview import RejectReason
 from migrate.model.receipt import Receipt
 from migrate.model.values import Stored, StoredKind, compact, of_valid
 

@@ -8,8 +8,8 @@ from typing import Final, Literal
 
 from pydantic import Field, ValidationError
 
-from migrate.model.display import RejectReason, Shown
 from migrate.model.key_range import KeyRange
+from migrate.model.preview import RejectReason, Shown
 from migrate.model.store_partition import place_name
 from migrate.model.values import Stored, read_sealed
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Literal
 
 from migrate.model.comparison import Totals, Verification
-from migrate.model.display import RejectReason, plural
+from migrate.model.display import plural
 from migrate.model.key_range import KeyRange
+from migrate.model.preview import RejectReason
 from migrate.model.values import Report, Value
 
 State = Literal[

@@ -12,7 +12,7 @@ from pydantic_core import PydanticSerializationError
 
 from formats import EntryError, Format
 from formats.serdes.json_text import dump_json
-from migrate.model.display import Shown, shown
+from migrate.model.preview import Shown, shown
 from migrate.model.values import Report, Value
 from migrate.queries.json_values import as_json
 

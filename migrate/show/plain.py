@@ -22,7 +22,6 @@ from typing import Any, TextIO, TypeVar
 import click
 
 from migrate.model.display import one_line, visible
-from migrate.model.values import is_model
 
 WIDTH_WITHOUT_TERMINAL = 120
 ATTENTION = "attention"
@@ -133,7 +132,7 @@ def visible_report(value: T, change: Callable[[str], str] = str) -> T:
         return value
     if kind is str:
         shown = visible_message(change(shown))
-    elif is_model(kind):
+    elif hasattr(kind, "model_copy"):  # a model, known without loading pydantic, which a command's help does not need
         texts = ((name, part) for name, part in shown.__dict__.items() if type(part) not in _WITHOUT_TEXT)
         fields = ((name, part, visible_report(part, change)) for name, part in texts)
         changed = {name: made for name, part, made in fields if made is not part}

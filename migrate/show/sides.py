@@ -11,7 +11,8 @@ from os.path import commonprefix
 from typing import Any
 
 from formats.serdes.json_text import dump_json
-from migrate.model.display import LONGEST, UNPRINTABLE, Shown, moment, plural, shown, size
+from migrate.model.display import UNPRINTABLE, moment, plural, size
+from migrate.model.preview import LONGEST, Shown, shown
 from migrate.queries.get_report import DEPTH, GetReport, RecordReport, SideBySide, field_path
 from migrate.show.output import Output
 from migrate.show.plain import Layout

@@ -15,7 +15,7 @@ from migrate.batch.preflight.check import with_retries
 from migrate.batch.source.sampling import SampleSize, read_sample
 from migrate.engine.portable import RecordDigest
 from migrate.errors import CorruptionError, MigrationError
-from migrate.model.display import shown
+from migrate.model.preview import shown
 from migrate.stores.cursor_file import half_converged
 from migrate.stores.files import present
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, Database, open_read_only

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from migrate.model.display import Shown
+from migrate.model.preview import Shown
 from migrate.model.reports import State
 from migrate.model.values import Report, Value
 

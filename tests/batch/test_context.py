@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from migrate.batch.context import Context, command
+from migrate.batch.context import Context
+from migrate.batch.frame import command
 from migrate.batch.home import claim, store_plan
 from migrate.batch.ledger import standing as standing_module
 from migrate.batch.ledger.receipts_in_force import Revision

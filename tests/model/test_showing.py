@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from migrate.model.display import hex_beside, shown, shown_beside
+from migrate.model.preview import hex_beside, shown, shown_beside
 
 
 @pytest.mark.parametrize(

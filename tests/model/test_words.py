@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from migrate.model.display import Shown, duration, moment, plural, rate, share, shown, size, visible
+from migrate.model.display import duration, moment, plural, rate, share, size, visible
+from migrate.model.preview import Shown, shown
 from migrate.show.page.rendering import marked_dump, plain_dump
 from migrate.show.plain import visible_json, visible_message
 

@@ -8,9 +8,9 @@ from migrate.batch.status.next_step import files_gone
 from migrate.engine.rejects import OTHER, RejectsByReason
 from migrate.errors import system_errors_explained
 from migrate.model.changelogs import Tail
-from migrate.model.display import RejectReason
 from migrate.model.key_range import subtract
 from migrate.model.ledger_row import Step, StoppedRun, read_detail
+from migrate.model.preview import RejectReason
 from migrate.model.receipt import Receipt
 from migrate.model.reports import RejectsReport
 from migrate.spec.spec import Spec

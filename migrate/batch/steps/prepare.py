@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from migrate.batch.changelog.take_key_times import SampledTimes
-from migrate.batch.context import Context, command
+from migrate.batch.context import Context
+from migrate.batch.frame import command
 from migrate.batch.home import claim, remove_unfinished, store_plan
 from migrate.batch.identity import check_identity, check_snapshot, present_identity
 from migrate.batch.ledger.receipts_in_force import Revision

@@ -5,7 +5,8 @@ from __future__ import annotations
 from migrate.batch.changelog.compare_topics import verify_again
 from migrate.batch.changelog.concerns import every_concern
 from migrate.batch.chunk.executor import ExecutorOpener, executor_opener
-from migrate.batch.context import Context, command
+from migrate.batch.context import Context
+from migrate.batch.frame import command
 from migrate.batch.identity import check_spec
 from migrate.batch.ledger.changelog_standing import changelog_reports
 from migrate.batch.ledger.gates import after_replay, not_accepted

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from migrate.batch.changelog.topics import names_of_made
 from migrate.batch.changelog.undo import NO_TOPICS, ReleasedTopics, appended_topics, give_up_changelogs
-from migrate.batch.context import Context, check_home, command
+from migrate.batch.context import Context, check_home
+from migrate.batch.frame import command
 from migrate.batch.home import (
     ABANDONED,
     MARKER,

@@ -9,7 +9,8 @@ from functools import cached_property
 from pathlib import Path
 
 from migrate.batch.changelog.concerns import retention_concerns
-from migrate.batch.context import Context, command
+from migrate.batch.context import Context
+from migrate.batch.frame import command
 from migrate.batch.home import SIDE_FILE, claim, remove_unfinished
 from migrate.batch.identity import stable_json, store_state
 from migrate.batch.ledger.gates import concerns_of, require_acceptance

@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from migrate.model import display as units
-from migrate.model.display import DOTS, Shown, shared
+from migrate.model.preview import DOTS, Shown, shared
 from migrate.show.plain import COMMAND
 
 _GROUP = 8

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from migrate.model.display import Shown, moment, plural, size
+from migrate.model.display import moment, plural, size
+from migrate.model.preview import Shown
 from migrate.show.output import Output
 from migrate.show.plain import Layout
 from migrate.spec.allowed import MEANINGS

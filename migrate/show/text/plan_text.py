@@ -20,7 +20,8 @@ from migrate.dry_run.dry_run_report import (
     Sizes,
 )
 from migrate.engine.left_out import dropped_in_words
-from migrate.model.display import DOTS, RejectReason, cut_beside, duration, hex_beside, moment, plural, size
+from migrate.model.display import duration, moment, plural, size
+from migrate.model.preview import DOTS, RejectReason, cut_beside, hex_beside
 from migrate.show.output import Output
 from migrate.show.plain import Layout
 from migrate.show.text.report_text import changelog_rows

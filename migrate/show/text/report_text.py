@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from migrate.dry_run.dry_run_report import ChangelogPlan
 from migrate.model.comparison import Totals, Verification
-from migrate.model.display import RejectReason, duration, moment, plural, rate, share, shown_key, size
+from migrate.model.display import duration, moment, plural, rate, share, size
+from migrate.model.preview import RejectReason, shown_key
 from migrate.model.reports import (
     AbandonReport,
     Behind,

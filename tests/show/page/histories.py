@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 
 from migrate.model.comparison import Mismatch, Totals, Verification
-from migrate.model.display import RejectExample, RejectReason
+from migrate.model.preview import RejectExample, RejectReason
 from migrate.model.reports import ChunkDone, RunHistory, RunSummary, StepDone, Throughput
 from tests.show.page.hostile import HOSTILE
 from tests.show.page.samples import MIB, NOON, planned, shown

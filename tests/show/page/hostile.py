@@ -11,8 +11,8 @@ from migrate.dry_run.dry_run_report import (
     FormatHint,
     Verdict,
 )
-from migrate.model.display import RejectExample, RejectReason
 from migrate.model.key_range import KeyRange
+from migrate.model.preview import RejectExample, RejectReason
 from tests.show.page.samples import GOOD_CHECKS, MIB, check, cost, found, good_report, planned, shown
 
 HOSTILE = (

@@ -17,8 +17,8 @@ from migrate.dry_run.dry_run_report import (
     Sizes,
     Verdict,
 )
-from migrate.model.display import Shown
 from migrate.model.key_range import KeyRange
+from migrate.model.preview import Shown
 
 MIB = 2**20
 NOON = 1768478400000  # 2026-01-15 12:00:00 UTC
