@@ -61,14 +61,16 @@ def entry_file(table: Path, version: int) -> Path:
 
 
 def versions(table: Path) -> range:
-    """The versions that the log has entries of, or should have.
+    """The versions that the log has entries of, or should have: those before a data file are committed before it.
 
     Raises RefusedError where entries are missing, and their data files too: nobody knows what they held.
     """
     log = log_directory(table)
     found = {int(file.stem) for file in log.glob("*.json") if file.stem.isdecimal()} if log.is_dir() else set()
-    whole = range(max(found, default=-1) + 1)
-    missing = [each for each in whole[1:] if each not in found and not _parts(table, each)]
+    rendered = {int(file.name[5:25]) for file in table.glob("part-*.parquet") if file.name[5:25].isdecimal()}
+    whole = range(max((*found, *(each - 1 for each in rendered)), default=-1) + 1)
+    found |= rendered
+    missing = [each for each in whole[1:] if each not in found]
     if missing:
         last = next(after for before, after in pairwise((-1, *sorted(found))) if before < missing[-1] < after)
         raise RefusedError(
@@ -121,7 +123,7 @@ class LedgerLog:
         """Every version. Raises RefusedError for a newer schema or a gap."""
         whole = versions(self._table)
         inodes = {}
-        if whole:
+        if whole and log_directory(self._table).is_dir():
             with os.scandir(log_directory(self._table)) as listed:
                 inodes = {file.name: file.inode() for file in listed}
         return [self._entry(version, inodes.get(f"{version:020d}.json", 0)) for version in whole]
@@ -303,6 +305,7 @@ def repair(home: Path) -> tuple[Path, ...]:
     damaged = [entry for entry in entries if entry.flaw or not is_rendered(entry)]
     if not damaged:
         return ()
+    make_directories(log_directory(table))
     _remove_checkpoints(table)  # before the entries: they may name what is lost
     aside = table.with_name(LEDGER_DAMAGED)
     make_directories(aside)

@@ -1,6 +1,7 @@
 """The ledger's log has every row; a data file renders each commit, and either is written again from the other."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -90,6 +91,21 @@ def test_a_lost_entry_is_written_again_from_its_data_file(
     assert read_repaired(home) == read_ledger(home) == log.rows() == before
     assert repair(home) == ()
     assert as_rows(read_delta(home / "ledger"), "the table") == before
+
+
+@pytest.mark.parametrize("left", [0, 1, 2])
+def test_entries_that_are_all_lost_are_written_again_but_for_one_that_may_not_have_been_committed(
+    left: int, home: Path
+) -> None:
+    before, log = read_ledger(home), home / "ledger/_delta_log"
+    for entry in _entries(home)[left:]:
+        entry.unlink()
+    if not left:
+        shutil.rmtree(log)
+    assert read_ledger(home) == read_repaired(home) == before[:-1]
+    assert repair(home) == ()
+    Ledger(home, "m", "r2")
+    assert as_rows(read_delta(home / "ledger"), "the table") == read_ledger(home)
 
 
 @pytest.mark.parametrize("which", [1, -1])
