@@ -179,7 +179,6 @@ def _is_settled(standing: Standing) -> bool:
 
 
 def _take_tails(context: Context, executor: Executor, tasks: Sequence[TailTask]) -> tuple[Tail, ...]:
-    """Make the tails, and commit them together."""
     remove_superseded(context)
     found: list[Tail] = []
     started = lambda task: context.notify("tail.started", task=task)  # noqa: E731 - one line, used once

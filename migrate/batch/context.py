@@ -66,7 +66,6 @@ class Context:
 
     @cached_property
     def application(self) -> Path:
-        """The application's directory."""
         return self.spec.source_path
 
     @cached_property
@@ -110,7 +109,6 @@ class Context:
 
     @property
     def new_stores(self) -> dict[str, Path]:
-        """The new store partitions, by id: in the directory in use, or else where they were assembled."""
         found = self.standing.new_stores(self.application)
         return found if self.unpacked is None else found | self.unpacked.folders
 
@@ -141,7 +139,6 @@ class Context:
 
     @property
     def ledger(self) -> Ledger:
-        """The ledger, opened."""
         if self._ledger is None:
             self.open_ledger(self.standing.migration_id)
         assert self._ledger is not None
@@ -159,22 +156,18 @@ class Context:
         return self.ledger.row(step, store_partition=store_partition, detail=detail).model_copy(update=columns)
 
     def commit(self, *rows: Row) -> None:
-        """Append rows to the ledger in one durable commit. Raises FencedError if another run has taken over."""
         self.ledger.commit(*rows)
         self.standing = self.standing.with_rows(self.ledger.rows)
 
     def record(
         self, step: Step, *, store_partition: str | None = None, detail: Stored | dict[str, object] | None = None
     ) -> None:
-        """Commit one row."""
         self.commit(self.row(step, store_partition=store_partition, detail=detail))
 
     def check_not_fenced(self) -> None:
-        """Raises FencedError if another run has taken over."""
         self.ledger.check_not_fenced()
 
     def notify(self, name: str, **facts: Any) -> None:  # noqa: ANN401 - each event has facts of its own
-        """Send an event to the listener."""
         self.listener(Event(name, facts))
 
     def warn(self, sentence: str) -> None:

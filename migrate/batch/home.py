@@ -286,7 +286,6 @@ def claim(home: Path, source: Path) -> None:
 
 
 def _is_marked(file: Path) -> bool:
-    """Whether the marker exists and is intact."""
     try:
         return "folder_id" in json.loads(file.read_bytes())
     except (OSError, ValueError, TypeError):

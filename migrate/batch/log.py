@@ -83,11 +83,9 @@ class RewriteProgress:
         return cls(chunks=len(left), size=max(1, sum(chunk.estimated_bytes for chunk in left)))
 
     def begin(self) -> None:
-        """A chunk was started."""
         self.started = self.started or time.monotonic()
 
     def add(self, receipts: list[Receipt]) -> None:
-        """These chunks are done."""
         self.chunks_done += len(receipts)
         self.size_done += sum(receipt.bytes_in for receipt in receipts)
         self.records += totals_of(receipts).records_in
@@ -110,7 +108,6 @@ class RewriteProgress:
 
     @property
     def seconds_left(self) -> float:
-        """The seconds that the remaining chunks take at the rate so far."""
         return max(0.0, self.seconds / max(self.share, 1e-9) - self.seconds)
 
 
@@ -136,17 +133,14 @@ class VerifyProgress:
 
     @property
     def share(self) -> float:
-        """The share of the records that are compared, from 0 to 1."""
         return min(1.0, self.records / max(1, self.total))
 
     @property
     def note(self) -> str:
-        """A summary: `1,000 records, 500/s`."""
         return f"{plural(self.records, 'record')}, {self._rate:,.0f}/s"
 
     @property
     def seconds_left(self) -> float:
-        """The seconds that the remaining records take at the rate so far."""
         return max(0, self.total - self.records) / max(self._rate, 1e-9)
 
     @property

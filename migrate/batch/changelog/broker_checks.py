@@ -61,7 +61,6 @@ class BrokerFacts:
 
     @cached_property
     def cluster(self) -> Cluster:
-        """The cluster, connected when it is first asked."""
         return self._open.enter_context(Cluster(self.connection))
 
     def close(self) -> None:
@@ -71,12 +70,10 @@ class BrokerFacts:
 
     @cached_property
     def way(self) -> Way:
-        """How the changelogs come to fit the new stores."""
         return way_of(self.spec, self.conversion)
 
     @cached_property
     def connection(self) -> Connection:
-        """How the broker is reached."""
         return connection_of(self.spec)
 
     @cached_property
@@ -118,12 +115,10 @@ class BrokerFacts:
     # The checks, in their order
 
     def reachable(self) -> str:
-        """That the broker answers."""
         self.cluster  # noqa: B018 - connects
         return self.connection.bootstrap
 
     def group(self, *, only_reads: bool) -> str | InconclusiveCheck:
-        """That the application's group has no members."""
         return check_group(self.cluster, application_of(self.spec), self.spec, only_reads=only_reads)
 
     def transactions(self, *, fence: bool) -> str:
@@ -135,7 +130,6 @@ class BrokerFacts:
         return "the last stable offset of every changelog is its end"
 
     def topics(self) -> str:
-        """That the old topics are there, with a partition for each task, and are those of earlier runs."""
         for each in self.changelogs:
             topic = self.old_topics[each.topic]
             if each.number >= topic.partitions:
@@ -158,7 +152,6 @@ class BrokerFacts:
         return sum(each.topic == topic for each in self.changelogs)
 
     def position(self) -> str | InconclusiveCheck:
-        """That every store has what its changelog has; or how many records it is behind, which is no failure."""
         stated = reached(self.spec, self.standing, self.source)
         found = Positions()
         for each in self.changelogs:
@@ -174,7 +167,6 @@ class BrokerFacts:
         return found.in_words(self.way, self.spec.run.source)
 
     def times(self) -> str | InconclusiveCheck:
-        """That the time of each key's last record is still in the old changelogs."""
         stated = positions(self.spec, self.source)
         lost = []
         for each in self.changelogs:
@@ -224,7 +216,6 @@ class BrokerFacts:
         return Topics(way=self.way, application=application_of(self.spec), changelogs=self.changelogs, owner=owner)
 
     def target(self) -> str:
-        """That the new topics are not there yet, or ours."""
         if self.way != "new-topic":
             return "no topic is made"
         fleet = fleet_of(self.spec, self._wanted)
@@ -242,7 +233,6 @@ class BrokerFacts:
         return held_partitions(self.cluster, self._wanted, claims)
 
     def missing(self) -> str | InconclusiveCheck:
-        """That each partition with keys is on this host, or written by another one; the cut-over insists on it."""
         missing, found = [each for each in self.held if each.missing], "; ".join(map(str, self.held))
         if not missing:
             return found or "nothing is written"
@@ -253,15 +243,12 @@ class BrokerFacts:
         return InconclusiveCheck(in_words(missing), f"before the cut-over: {ways}")
 
     def repartition(self) -> str:
-        """That no input waits in a topic which the new code would name by the new store."""
         return check_repartition(self.cluster, self.spec, self.changelogs)
 
     def other_topics(self) -> str | InconclusiveCheck:
-        """That no other topic of the application holds what the new version may read in its new form."""
         return check_other_topics(self.cluster, self.spec, self.conversion)
 
     def authorised(self) -> str | InconclusiveCheck:
-        """That this user may do with the topics what this way needs, as far as the broker says."""
         return check_rights(self.cluster, application_of(self.spec), self.way, self.old_topics, self.changelogs)
 
     def writer(self) -> str:

@@ -38,7 +38,6 @@ class HostClaims:
         return f"stateferry-{self.name}"
 
     def read(self) -> Claims:
-        """All claims there are."""
         return read_claims(self.connection, self.group)
 
     def check_same(self, claims: Claims) -> None:
@@ -58,7 +57,6 @@ class HostClaims:
         return claim.holds and claim.owner != self.topics.owner
 
     def others(self, claims: Claims) -> list[Claim]:
-        """The other hosts' claims for partitions of these topics."""
         old = {*self.topics.names.values()}
         return [each for (topic, _), each in claims.items() if topic in old and self.is_of_another(each)]
 

@@ -94,7 +94,6 @@ class _Rebuilding:
 
     @property
     def _known(self) -> dict[str, Rebuilt]:
-        """What is recorded of these."""
         known, mine = self.context.standing.changelogs.rebuilt, self._topics.changelogs
         return {each.store_partition: known[each.store_partition] for each in mine if each.store_partition in known}
 

@@ -205,7 +205,6 @@ class _TailBatch:
         return transactional_id(migration_id, self._part)
 
     def produce_task(self, cluster: Cluster, migration_id: str, permit: str) -> ProduceTask:
-        """Their writing."""
         return ProduceTask(
             connection=cluster.connection,
             changelog=self.changelog,
@@ -220,7 +219,6 @@ class _TailBatch:
         )
 
     def reread_task(self, cluster: Cluster, start: int) -> RereadTask:
-        """Their reading, from that offset to the end of the new topic."""
         return RereadTask(
             connection=cluster.connection,
             changelog=self.changelog,

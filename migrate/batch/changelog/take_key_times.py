@@ -63,7 +63,6 @@ class SampledTimes:
 
     @property
     def in_words(self) -> str:
-        """A sentence on which records can be in a sample."""
         if self.are_whole:
             return "those of the changelogs, which were read from their first record to the stores' positions"
         return (

@@ -102,7 +102,6 @@ def _claimed(context: Context, cluster: Cluster, fleet: HostClaims, claims: Clai
 
 
 def _has_any(cluster: Cluster, changelog: Changelog) -> bool:
-    """Whether somebody has written to the new changelog."""
     if cluster.topic(changelog.new_topic) is None:
         return False
     ends = cluster.ends_of(changelog.new_topic, changelog.number)

@@ -99,7 +99,6 @@ class Work:
         return kept_databases(self._plan, self._plan.partition(partition))
 
     def task(self, part: TopicPart, content: str, permit: str) -> ProduceTask:
-        """The writing of one part."""
         partition = part.store_partition
         sizes = (each.data_bytes for each in self._databases(partition) if part.database in ("", each.database))
         parts = [each.database for each in self.topics.parts if each.store_partition == partition]

@@ -117,7 +117,6 @@ class _FamilyTask:
         return f"{place_name(self.store_partition, self.database)} {self.mapping.target} {self.keys}"
 
     def work(self) -> FamilyWork:
-        """The old records, and their conversion."""
         conversion = replace(load_conversion(self.conversion), elsewhere=elsewhere(self.key_place))
         return FamilyWork(self.source, self.mapping, self.keys, conversion)
 
@@ -160,7 +159,6 @@ class DigestTask(_FamilyTask):
 
     @property
     def size(self) -> int:
-        """About how many bytes the task reads."""
         return self.written.size
 
 

@@ -103,7 +103,6 @@ class InProcessExecutor:
         self._cancelled = Event()
 
     def run(self, tasks: Sequence[Task]) -> Sequence[TaskResult]:
-        """Run tasks in the calling thread."""
         return run_tasks(tasks, self._check)
 
     def cancel(self) -> None:
@@ -232,7 +231,6 @@ class _Calls:
         return [pair for future in done for pair in self._finished(self.running.pop(future), future)]
 
     def cancel(self) -> None:
-        """Give up."""
         self._cancelled.set()
         self._executor.cancel()
         for future in self.running:

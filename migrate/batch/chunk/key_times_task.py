@@ -63,7 +63,6 @@ class TimesTask:
 
     @property
     def size(self) -> int:
-        """About how many bytes the task reads."""
         return (self.end - self.start) * _RECORD_BYTES
 
 

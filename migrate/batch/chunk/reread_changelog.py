@@ -107,7 +107,6 @@ class _TopicComparison:
     _outdated: int = 0
 
     def found(self) -> Reread:
-        """The result of the comparison."""
         return Reread(
             store_partition=self.task.changelog.store_partition,
             end=self.task.end,
@@ -213,7 +212,6 @@ def _live(batches: Iterator[ChangelogBatch]) -> Iterator[ChangelogBatch]:
 
 
 def _difference(expected: _Record, actual: _Record) -> tuple[str, str, str]:
-    """(field, expected, actual) of the first field that differs."""
     fields = zip(("value", "timestamp", "headers"), expected, actual, strict=False)
     return next((name, _shown(one), _shown(other)) for name, one, other in fields if one != other)
 

@@ -66,7 +66,6 @@ class RewriteTask:
 
     @property
     def size(self) -> int:
-        """About how many bytes the task reads."""
         return self.chunk.estimated_bytes
 
 
@@ -150,7 +149,6 @@ class _Attempt:
         return str(file.relative_to(self._task.home))
 
     def rewrite_family(self, mapping: FamilyMapping, on_record: OnRecord) -> Passed:
-        """Rewrite one column family of the chunk."""
         task = self._task
         work = FamilyWork(task.source, mapping, task.chunk.keys, self.conversion)
         if not task.is_kept:

@@ -136,7 +136,6 @@ class _Making:
         self._keys = self._expired = 0
 
     def tail(self, latest: Latest, check: Callable[[], None]) -> Tail:
-        """Convert the records, and write them."""
         task, segments = self._task, self._task.segments
         if segments is not None:
             newest = max((max(self._times_of(batch.keys)) for batch in latest.scan()), default=None)
@@ -315,7 +314,6 @@ class TailEntries:
             yield from _gone(with_prefix(entries, prefix))
 
     def tombstones(self, _: object, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
-        """The tombstones among them."""
         for prefix, entries in self._entries(check):
             yield from _gone(with_prefix(entries, prefix))
 

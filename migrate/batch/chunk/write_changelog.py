@@ -100,7 +100,6 @@ class OldEntries:
                 yield ChangelogBatch(keys, [None] * len(keys), [-1] * len(keys))
 
     def records(self, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
-        """Their changelog records, in key order."""
         form = get_format(self.format)
         convert = to_changelog(form)
         with ExitStack() as stack:

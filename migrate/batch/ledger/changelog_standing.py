@@ -28,7 +28,6 @@ class ChangelogStanding:
 
     @cached_property
     def topic_ids(self) -> set[str]:
-        """The ids of all topics that were ever recorded."""
         return {topic_id for each in self.opened for topic_id in each.ids.values()}
 
     @cached_property

@@ -57,7 +57,6 @@ class Disjoint:
         self._starts[place] = [receipt.keys.start or b""]
 
     def overlapping(self, keys: KeyRange) -> list[Receipt]:
-        """Those that share a key with `keys`."""
         return self.receipts[self._place_of(keys)]
 
     def _place_of(self, keys: KeyRange) -> slice:

@@ -59,7 +59,6 @@ class Standing:
         return self.with_rows((*self.rows, *rows))
 
     def with_plan(self, plan: Plan) -> Standing:
-        """The standing once this plan is stored."""
         return replace(self, known_plan=plan)
 
     def looked_at_again(self) -> Standing:
@@ -85,7 +84,6 @@ class Standing:
 
     @cached_property
     def changelogs(self) -> ChangelogStanding:
-        """How far the changelogs are written and read back."""
         return ChangelogStanding(self.rows)
 
     @cached_property
@@ -152,7 +150,6 @@ class Standing:
 
     @property
     def revision_id(self) -> str:
-        """The id of the conversion that holds."""
         return FIRST if self.revision is None else self.revision.id
 
     @property
@@ -161,7 +158,6 @@ class Standing:
         return not {each.revision for each in self.receipts} <= {FIRST, self.revision_id}
 
     def as_revised(self, revision: Revision) -> Standing:
-        """The standing once this revision is committed."""
         return self.extended([Row(migration_id="", run_id="", step=Step.REVISED, detail=revision.model_dump_json())])
 
     @cached_property
@@ -283,7 +279,6 @@ class Standing:
 
     @property
     def verification(self) -> Verification | None:
-        """The result of the last comparison."""
         last = self._last(*_COMPARED)
         return None if last is None else last.verification
 
@@ -312,7 +307,6 @@ class Standing:
 
     @property
     def published(self) -> Path | None:
-        """The directory that was published."""
         last = self._last(Step.PUBLISHED)
         return None if last is None else Path(last.facts["path"])
 
@@ -339,12 +333,10 @@ class Standing:
 
     @property
     def step(self) -> Step | None:
-        """The last step of the last switch; None: there was none."""
         return self.switch[0]
 
     @property
     def journal(self) -> Journal:
-        """The journal of the last switch; an empty one if there was none."""
         return self.switch[1]
 
     def new_stores(self, application: Path) -> dict[str, Path]:
@@ -357,7 +349,6 @@ class Standing:
 
     @cached_property
     def state(self) -> State:
-        """The state, as reports name it."""
         if self.plan is None:
             has_snapshot = not is_abandoned(self.home) and (self.home / SNAPSHOT).is_dir()
             return "snapshot taken" if has_snapshot else "not started"

@@ -69,7 +69,6 @@ class Ledger:
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """Every row so far, in the order of commits."""
         return tuple(self._rows)
 
     def row(

@@ -258,7 +258,6 @@ class KnownTimes:
     """The time of keys that are not in the changelog."""
 
     def sample(self, database: Database, family: str, size: SampleSize) -> Sample:
-        """A sample of records whose times are known."""
         if self.is_whole:
             return read_sample(database, family, size)
         return read_named(database, family, keys_of(self.run), size)

@@ -124,7 +124,6 @@ class Preflight:
 
     @cached_property
     def at_broker(self) -> BrokerFacts:
-        """The facts about changelogs."""
         return BrokerFacts(self._spec, self._context.conversion, self.source, self.standing)
 
     @property
@@ -134,7 +133,6 @@ class Preflight:
 
     @cached_property
     def identity(self) -> dict[str, str]:
-        """The parts of the migration's identity."""
         return migration_identity(self._spec, self.source, self._context.ref, self.read)
 
     @property

@@ -71,11 +71,9 @@ class SnapshotSource(Source):
     record: SnapshotRecord
 
     def directories(self, partition: StorePartition) -> dict[str, Path]:
-        """The RocksDB directories in the snapshot, by database."""
         return snapshot_directories(self.home, partition)
 
     def stated_positions(self, partition: StorePartition) -> ChangelogOffsets:
-        """The changelog offsets from when it was taken."""
         return self.record.positions[partition.id]
 
     def check_stopped(self) -> None:

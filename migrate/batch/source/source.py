@@ -98,7 +98,6 @@ class Source:
         check_unlocked(self.system.layout.lock_files(self.path, self.partitions))
 
     def every_directory(self) -> list[Path]:
-        """The RocksDB directories of every store partition."""
         return [path for partition in self.partitions for path in self.directories(partition).values()]
 
     def check_files(self) -> None:
@@ -115,7 +114,6 @@ class Source:
             check_options(directory, read_options(directory), checks)
 
     def warnings(self) -> list[str]:
-        """Warnings about the state in which its owner left it."""
         return self.system.offsets.warnings(self.path, self.partitions)
 
 

@@ -62,7 +62,6 @@ class Subject:
 
     @cached_property
     def receipts(self) -> Sequence[Receipt]:
-        """The receipts of the chunks that they were made of."""
         return self.context.standing.receipts
 
     @cached_property
@@ -71,7 +70,6 @@ class Subject:
         return self.context.standing.overlays
 
     def target_of(self, database: DatabasePlan) -> Path:
-        """The RocksDB directory in the new store."""
         return self.folders[database.store_partition] / database.database
 
     def overlay_of(self, database: DatabasePlan) -> Path | None:
@@ -79,7 +77,6 @@ class Subject:
         return overlay_of(self.overlays.get(database.store_partition), database.database)
 
     def overlay_tasks(self) -> Iterator[OverlayTask]:
-        """The comparisons of what tails have changed."""
         for database in self.databases:
             overlay = self.overlay_of(database)
             for mapping in database.mappings if overlay is not None else ():
@@ -283,7 +280,6 @@ class FullVerification:
         return iter(())
 
     def add(self, task: VerifyTask, found: Verified) -> None:
-        """Record what a task has read."""
         if isinstance(task, CompareTask):
             self._add((task.store_partition, task.database, task.mapping.target), task.keys, found)
 

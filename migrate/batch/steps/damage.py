@@ -129,7 +129,6 @@ class Repairs:
         return None
 
     def _is_intact(self, receipt: Receipt) -> bool:
-        """Whether its files have the content that the receipt records."""
         if not has_files(receipt, self._home):
             return False
         rejects, digest = receipt.rejects_file, receipt.rejects_digest

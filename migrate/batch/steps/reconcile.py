@@ -88,7 +88,6 @@ def _uncommitted(standing: Standing, files: Iterable[_File]) -> list[Receipt]:
 
 
 def _files_of(home: Path, runs: set[str]) -> list[_File]:
-    """The files of chunks that these runs have made."""
     walked = os.walk(home / "chunks")
     return [(folder, name) for folder, _, names in walked for name in names if run_of(name) in runs]
 

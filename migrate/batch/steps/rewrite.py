@@ -106,7 +106,6 @@ class _Rewritten:
             raise excess
 
     def commit(self) -> None:
-        """Commit what waits, now."""
         self._commits.commit()
 
     def _record(self, *receipts: Receipt) -> None:

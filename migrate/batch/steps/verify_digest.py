@@ -51,7 +51,6 @@ class DigestVerification:
                         self._records[partition.id] += records
 
     def add(self, task: VerifyTask, found: Verified) -> None:
-        """Record what a task has counted."""
         if isinstance(task, CountTask):
             self._records[task.store_partition] += sum(count.seen for count in found.counts)
 

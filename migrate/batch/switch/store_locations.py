@@ -46,7 +46,6 @@ class StoreLocations:
 
     @classmethod
     def of(cls, application: Path, home: Path, entry: Exchange) -> StoreLocations:
-        """The places in this application's directory and this migration's folder."""
         live, staged = application / entry.partition.path, home / entry.staged
         if entry.is_moved_in:
             return MovedIn(entry, application, application / entry.new_partition.path, staged, live)
@@ -164,7 +163,6 @@ class MovedIn(StoreLocations):
 
     @property
     def ours(self) -> tuple[Path, ...]:
-        """The place in the migration's folder."""
         return (self.staged,)
 
     @property
@@ -174,17 +172,14 @@ class MovedIn(StoreLocations):
 
     @property
     def is_switched(self) -> bool:
-        """The application finds the new store, or what became of it."""
         return self.live.exists() and self.at(self.staged) != "new"
 
     @property
     def is_lost(self) -> bool:
-        """Whether the new store is in none of the places."""
         return not self.live.exists() and not self.staged.exists()
 
     @property
     def new_store(self) -> Path:
-        """Where the new store is now, or what became of it."""
         return self.live if self.is_switched else self.staged
 
     def make_new_live(self) -> None:
