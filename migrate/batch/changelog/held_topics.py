@@ -1,4 +1,4 @@
-"""Which partitions of the old changelogs hold keys, and which of them no host of the migration has written.
+"""Which partitions of the old changelogs hold keys, which of them no host has written, and what a catch-up would bring.
 
 A store partition whose directory is gone is in its changelog alone: once the others are cut over, nobody reads it.
 
@@ -12,12 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from formats import Conversion
-from migrate.batch.changelog.broker_access import MOST_COUNTED, expired_before, total_of
+from migrate.batch.changelog.broker_access import MOST_COUNTED, connection_of, expired_before, tail_after, total_of
 from migrate.batch.changelog.host_claims import fleet_of
+from migrate.batch.changelog.store_changelogs import reached
+from migrate.batch.ledger.standing import Standing
 from migrate.batch.source.source import source_system
-from migrate.errors import ChangelogFailedError, RefusedError
+from migrate.errors import BrokerError, ChangelogFailedError, MigrationError, RefusedError
 from migrate.kafka.claims import Claim, Claims, seen_claims
 from migrate.kafka.cluster import Cluster, Ends
 from migrate.kafka.reader import read
@@ -29,6 +32,8 @@ from migrate.spec.spec import Spec
 from migrate.stores.batch import ChangelogBatch
 
 _AT_ONCE = 8
+_SECONDS = 2.0
+"""A broker that takes no connection within this time does not answer to `ask_broker`."""
 _SPAN = 1_000
 """Offsets that are read first: mostly one of the last records has a value."""
 _BEFORE: dict[Way, str] = {
@@ -176,7 +181,8 @@ def _with_records(cluster: Cluster, spec: Spec) -> Iterator[str]:
         if store is not None and store not in on_disk:
             found, why = _count(cluster, topic, partitions, {}, _kept), ", and its store has no directory here"
         elif names.is_read_once(application, topic):
-            found, why = _count(cluster, topic, partitions, read_up_to, _all), " that the application has not read"
+            every = _count(cluster, topic, partitions, read_up_to, lambda batches: sum(map(len, batches)))
+            found, why = every, " that the application has not read"
         else:
             continue
         if found.records:
@@ -204,10 +210,6 @@ def _kept(batches: Iterable[ChangelogBatch]) -> int:
     return sum(has_value.values())
 
 
-def _all(batches: Iterable[ChangelogBatch]) -> int:
-    return sum(map(len, batches))
-
-
 def _count(
     cluster: Cluster,
     topic: str,
@@ -231,3 +233,34 @@ def _count(
         return Behind(records=sum(left.values()), is_most=True)
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         return total_of(threads.map(counted, left))
+
+
+def ask_broker(spec: Spec, standing: Standing) -> tuple[Behind | None, tuple[Held, ...]]:
+    """What a catch-up would read now, and which partitions of the old changelogs hold keys. Never fails.
+
+    (None, ()) once the new stores are in use, and while no changelog is written to.
+    """
+    is_asked = spec.changelog is not None and not standing.is_live and not standing.published
+    topics = standing.changelogs.topics if is_asked else None
+    if topics is None:
+        return None, ()
+    held: tuple[Held, ...] = ()
+    try:
+        connection = connection_of(spec)
+        if not connection.is_reachable(_SECONDS):
+            raise BrokerError("the broker does not answer")
+        with Cluster(connection) as cluster:
+            with suppress(MigrationError):
+                held = held_partitions(cluster, topics, seen_claims(cluster, fleet_of(spec, topics).group))
+            return _behind(spec, standing, cluster, topics), held
+    except MigrationError as error:
+        return Behind(unknown=error.message) if topics.way == "new-topic" else None, held
+
+
+def _behind(spec: Spec, standing: Standing, cluster: Cluster, topics: Topics) -> Behind | None:
+    """None: there is nothing to catch up with."""
+    if topics.way != "new-topic":
+        return None
+    at = reached(spec, standing)
+    ends = {each: cluster.ends_of(each.topic, each.number) for each in topics.changelogs}
+    return total_of(tail_after(cluster.connection, each, at[each.store_partition], ends[each]) for each in ends)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from operator import attrgetter
 
-from formats import Conversion, StateRecord
+from formats import Conversion
 from migrate.batch.changelog.concerns import note_of
 from migrate.batch.home import DEAD_LETTERS
 from migrate.batch.ledger.standing import Standing, read_standing
@@ -106,10 +106,6 @@ def _changelog(spec: Spec, standing: Standing) -> str:
         return standing.journal.changelog
     section = spec.conversion
     is_plain = section.function is None and section.key is None and section.value is None
-    function = None if is_plain else _unchanged  # the spec's own may be gone by now
+    function = None if is_plain else lambda record: record  # the spec's own may be gone by now
     conversion = Conversion(spec.source_format, spec.target_format, section.default_timestamp_ms, function=function)
     return note_of(spec, conversion, standing)
-
-
-def _unchanged(record: StateRecord) -> StateRecord:
-    return record

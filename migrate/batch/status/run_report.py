@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from migrate.batch.changelog.concerns import every_concern, note_of, retention_concerns
+from migrate.batch.changelog.held_topics import ask_broker
 from migrate.batch.context import Context
 from migrate.batch.identity import check_spec
 from migrate.batch.ledger.changelog_standing import changelog_reports
 from migrate.batch.ledger.dead_letters import dead_letter_columns
 from migrate.batch.ledger.gates import concerns_of, not_accepted, require_acceptance
 from migrate.batch.ledger.standing import Standing
-from migrate.batch.status.behind import ask_broker
 from migrate.batch.status.next_step import next_step
 from migrate.batch.status.status import rewriting_of, throughput_of
 from migrate.errors import RefusedError

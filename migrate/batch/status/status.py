@@ -43,7 +43,7 @@ def asked(spec: Spec, standing: Standing) -> tuple[Behind | None, tuple[Held, ..
     if spec.changelog is None:
         return None, ()
     try:
-        from migrate.batch.status.behind import ask_broker
+        from migrate.batch.changelog.held_topics import ask_broker
     except ModuleNotFoundError as error:
         return Behind(unknown=f"the package {error.name} is not installed"), ()
     return ask_broker(spec, standing)
