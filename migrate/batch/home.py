@@ -214,7 +214,7 @@ def temporary_directories(target: Path | None, runs: set[str] | None = None) -> 
     """The directories that killed runs (these, or any) were building beside the target."""
     if target is None or not target.parent.is_dir():
         return []
-    prefix = _temporary(target, "").name
+    prefix = f".{target.name}.stateferry-"
     found = [folder for folder in target.parent.iterdir() if folder.name.startswith(prefix)]
     return [folder for folder in found if runs is None or folder.name.removeprefix(prefix) in runs]
 
@@ -239,7 +239,7 @@ def check_ours(home: Path) -> None:
         return  # `claim` writes a damaged marker again
     if not home.is_dir():
         raise RefusedError(f"{home} is a file, and is needed as the migration's own folder", hint=_ELSEWHERE)
-    if not _is_unused(home):
+    if not all(map(_is_left_at_the_start, home.iterdir())):
         raise RefusedError(
             f"{home} is not Stateferry's: it holds {_first_foreign(home)!r}, and no marker of a migration",
             hint=f"{_ELSEWHERE}; or move its content elsewhere; if it is a migration's, make an empty file {MARKER}",
@@ -292,13 +292,9 @@ def _is_marked(file: Path) -> bool:
         return False
 
 
-def _is_unused(home: Path) -> bool:
-    """Whether the folder is empty, but for what a run that was killed at its start leaves."""
-    return all(is_unfinished(path) or _is_bare_lock(path) for path in home.iterdir())
-
-
-def _is_bare_lock(path: Path) -> bool:
-    return path.name == LOCK and path.is_file() and path.stat().st_size == 0
+def _is_left_at_the_start(path: Path) -> bool:
+    """Whether a run that was killed at its start leaves this in the folder."""
+    return is_unfinished(path) or (path.name == LOCK and path.is_file() and path.stat().st_size == 0)
 
 
 def _first_foreign(home: Path) -> str:

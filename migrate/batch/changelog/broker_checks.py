@@ -6,6 +6,7 @@ the end. What a client cannot ask is an `InconclusiveCheck`: said, and never pas
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -143,13 +144,11 @@ class BrokerFacts:
                 otherwise = f"{topic.name} is not the topic that it was when this migration began"
                 hint = "stateferry abandon SPEC, then stateferry run SPEC starts over with the store as it is now"
                 check_same(self.standing.changelogs.topics, topic, otherwise, hint)
+        ours = Counter(each.topic for each in self.changelogs)
         return ", ".join(
-            f"{name} ({plural(topic.partitions, 'partition')}, {self._tasks(name)} of this host)"
+            f"{name} ({plural(topic.partitions, 'partition')}, {ours[name]} of this host)"
             for name, topic in self.old_topics.items()
         )
-
-    def _tasks(self, topic: str) -> int:
-        return sum(each.topic == topic for each in self.changelogs)
 
     def position(self) -> str | InconclusiveCheck:
         stated = reached(self.spec, self.standing, self.source)

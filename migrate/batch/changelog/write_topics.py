@@ -29,7 +29,7 @@ from migrate.batch.plan.new_stores import kept_databases, overlay_of
 from migrate.engine.chunk_source import inputs_of
 from migrate.kafka.cluster import Cluster, Ends
 from migrate.kafka.connection import Connection
-from migrate.model.changelogs import Changelog, Produced, TopicPart, Topics
+from migrate.model.changelogs import Changelog, Produced, TopicPart
 from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import DatabasePlan
 from migrate.spec.changelog_way import way_of
@@ -43,7 +43,10 @@ def write_changelogs(context: Context, executor: Executor) -> None:
     """
     with cluster_of(context.spec) as cluster:
         end_writing(cluster, context.home)  # of a command that was killed: its tasks may live on
-        topics = _opened(context, cluster)
+        if way_of(context.spec, context.conversion) == "append":
+            concerns = concerns_of(context.spec, context.standing, context.acceptance)
+            require_acceptance(concerns, "nothing is appended to the changelog")
+        topics = open_topics(context, cluster)
     contents = contents_of(context.standing.receipts, topics.parts)
     found = context.standing.changelogs.pending(contents)
     pending = [part for part in found if part.store_partition in topics.claimed]
@@ -177,13 +180,6 @@ def announce(context: Context) -> None:
     if topics is None or any(each not in written for each in topics.parts if each.store_partition in topics.claimed):
         return
     fleet_of(context.spec, topics).publish("written", standing.last_offsets, reached(context.spec, context.standing))
-
-
-def _opened(context: Context, cluster: Cluster) -> Topics:
-    if way_of(context.spec, context.conversion) == "append":
-        concerns = concerns_of(context.spec, context.standing, context.acceptance)
-        require_acceptance(concerns, "nothing is appended to the changelog")
-    return open_topics(context, cluster)
 
 
 def transactional_id(migration_id: str, part: TopicPart) -> str:

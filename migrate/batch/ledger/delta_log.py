@@ -220,12 +220,9 @@ def as_entry(version: int, rows: Sequence[Row], part: Path | None) -> bytes:
         actions.append({"add": {**added, "modificationTime": now, "dataChange": True}})
     rest = "\n".join(map(json.dumps, [*actions, {"txn": {"appId": _APPLICATION, "version": version}}]))
     operation = "WRITE" if version else "CREATE TABLE"
-    provenance = {"timestamp": now, "operation": operation, _ROWS: json.dumps(_logged(rows))}
+    logged = json.dumps([row.model_dump(mode="json") for row in rows])
+    provenance = {"timestamp": now, "operation": operation, _ROWS: logged}
     return f"{_SEALED}{with_seal(json.dumps(provenance), beside=rest)}{_SEALED_END}\n{rest}".encode()
-
-
-def _logged(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    return [row.model_dump(mode="json") for row in rows]
 
 
 def _table_actions() -> list[dict[str, Any]]:

@@ -182,7 +182,9 @@ def make_plan(
     partitions = {partition.id: partition for partition in source.partitions}
     chunks: list[Chunk] = []
     refused: dict[str, SampleError] = {}
-    chunk_size = _chunk_size(spec.run.chunk_size, databases, jobs)
+    chunk_size: int = spec.run.chunk_size
+    if jobs > 1:  # or some processes would get no chunk
+        chunk_size = min(chunk_size, slot_share(sum(each.data_bytes for each in databases), jobs))
     on_columns: OnColumns | None = conversion.source.on_columns
     if on_columns is not None and spec.run.on_reject == "fail":
         on_columns = refuse_columns  # now, and not where the run meets it
@@ -217,11 +219,6 @@ def make_plan(
         new_partitions=tuple(new_partition(spec, partition, databases) for partition in source.partitions),
         key_places=key_places,
     )
-
-
-def _chunk_size(most: int, databases: Sequence[DatabasePlan], jobs: int) -> int:
-    """As large as the spec allows; smaller where each of several processes would get none."""
-    return most if jobs == 1 else min(most, slot_share(sum(each.data_bytes for each in databases), jobs))
 
 
 def cut_database(plan: DatabasePlan, opened: Sequence[Database], chunk_size: int) -> list[Chunk]:

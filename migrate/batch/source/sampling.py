@@ -145,10 +145,7 @@ def _grid(database: Database, family: str, count: int) -> list[bytes]:
     if first is None or last is None or first == last:
         return []
     common = next((at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
-    low, high = (_as_number(key[common : common + _GRID_BYTES]) for key in (first, last))
+    parts = (key[common : common + _GRID_BYTES].ljust(_GRID_BYTES, b"\0") for key in (first, last))
+    low, high = (int.from_bytes(part, "big") for part in parts)
     steps = ((high - low) * step // (count + 1) for step in range(1, count + 1))
     return sorted({last[:common] + (low + step).to_bytes(_GRID_BYTES, "big") for step in steps})
-
-
-def _as_number(part: bytes) -> int:
-    return int.from_bytes(part.ljust(_GRID_BYTES, b"\0"), "big")
