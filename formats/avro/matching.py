@@ -36,7 +36,6 @@ class Renaming:
     """New names of fields by old ones, by the old name of their record."""
 
     def type(self, name: str) -> str:
-        """The new full name of a type."""
         return self.types.get(name, name)
 
     def field(self, record: str, name: str) -> str:

@@ -31,7 +31,6 @@ class ListEntries(list[Any]):
     """A decoded list."""
 
     def lost(self) -> frozenset[str]:
-        """What its entries hold and the new ones will not."""
         return frozenset().union(*(each.lost() for each in self if hasattr(each, "lost")))
 
 

@@ -193,7 +193,6 @@ class DualAccess:
         return monotonic() > self._next_check
 
     def scan(self, start: bytes | None, end: bytes | None, *, reverse: bool) -> BatchSource:
-        """A scan of both stores, merged, as they are now."""
         first, after = (None, None) if self._conversion.changes_keys else (start, end)
         low_water = self.sweep.low_water
         first = max(first or b"", low_water or b"") or None

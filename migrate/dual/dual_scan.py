@@ -70,7 +70,6 @@ class _Side:
 
     @property
     def first(self) -> bytes:
-        """The key that comes next in the direction of the scan."""
         return self.records[-1 if self._reverse else 0][0]
 
     @property

@@ -69,7 +69,6 @@ class LazyConversion:
 
     @property
     def losses(self) -> tuple[str, ...]:
-        """The parts of a record that the old format has and the new one has not."""
         return tuple(loss.removeprefix("loss:") for loss in self._conversion.losses)
 
     def old_key_of(self, key: bytes) -> bytes | None:

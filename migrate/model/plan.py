@@ -83,7 +83,6 @@ class DatabasePlan(Stored):
 
     @property
     def sources(self) -> tuple[Input, ...]:
-        """The RocksDB directories of the source to read."""
         return () if self.is_of_tails else self.inputs or (Input(database=self.database),)
 
     @property
