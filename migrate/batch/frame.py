@@ -56,13 +56,20 @@ def _alone(context: Context) -> Iterator[None]:
     except Exception as error:
         if context.has_ledger:
             context.check_not_fenced()
-        if not isinstance(error, FileNotFoundError | NotADirectoryError):
-            raise
-        names = [os.fsdecode(name) for name in (error.filename, error.filename2) if name is not None]
-        gone = [name for name in names if Path(name).is_relative_to(context.home)]
-        if not gone:
+        gone = _vanished(context, error)
+        if gone is None:
             raise
         raise FencedError(
-            f"{gone[0]} vanished: another run of this migration is at work in {context.home}, on another host",
+            f"{gone} vanished: another run of this migration is at work in {context.home}, on another host",
             hint="let that run finish (stateferry status SPEC), or stop it; then run the command again",
         ) from error
+
+
+def _vanished(context: Context, error: Exception) -> str | None:
+    """What is gone of the folder, as only a command on another host removes it; None: nothing that is known of."""
+    if context.has_ledger and not context.home.is_dir():
+        return str(context.home)
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        return None
+    names = [os.fsdecode(name) for name in (error.filename, error.filename2) if name is not None]
+    return next((name for name in names if Path(name).is_relative_to(context.home)), None)

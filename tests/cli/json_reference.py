@@ -39,7 +39,8 @@ def reports() -> list[type[Report]]:
     """Every report that there is, wherever it is defined."""
     for module in pkgutil.walk_packages(migrate.__path__, "migrate."):
         importlib.import_module(module.name)
-    return sorted(set(_below(Report)), key=lambda report: report.__name__)
+    ours = {report for report in _below(Report) if report.__module__.startswith("migrate.")}
+    return sorted(ours, key=lambda report: report.__name__)
 
 
 def _below(kind: type[Report]) -> Iterator[type[Report]]:

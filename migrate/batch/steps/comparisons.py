@@ -1,6 +1,6 @@
 """Verification in full: every old record is converted again and compared with the new stores.
 
-What to compare is found in the snapshot's files, each time anew: neither the plan nor the receipts say what to read.
+What to compare is found in the snapshot's files, each time again: neither the plan nor the receipts say what to read.
 Equal ranges are committed as they come, and a resume leaves out those of the same conversion and files, on both sides.
 """
 
