@@ -153,7 +153,11 @@ class App:
         lines = [line for file in files if file.name == ".checkpoint" for line in file.read_text("ascii").splitlines()]
         stores = {path: path.read_bytes() for path in files if "orders" in path.parts}
         with Cluster(self.connection) as cluster:
-            there = cluster.ends(self.topic, range(len(TASKS))), cluster.committed(self.name)
+            ends = cluster.ends(self.topic, range(len(TASKS)))
+            while any(each.stable < each.end for each in ends.values()):  # a transaction's end shows a moment later
+                time.sleep(0.1)
+                ends = cluster.ends(self.topic, range(len(TASKS)))
+            there = ends, cluster.committed(self.name)
         return stores, sorted(line for line in lines if self.topic in line), *there
 
     def restored(self, number: int) -> dict[bytes, Record]:
