@@ -17,6 +17,7 @@ import click
 
 from migrate.batch.chunk.executor import in_process, spark
 from migrate.batch.context import Context
+from migrate.batch.frame import command
 from migrate.batch.ledger import table as shared_commits
 from migrate.batch.run import run_with
 from migrate.cli.command import exit_code_of
@@ -63,7 +64,7 @@ def main(spec_path: str, marks: Path, name: str, at: str, times: int, *, on_spar
     def work() -> None:
         run_with(opener, Context(load_spec(spec_path), _waiting_at(at, times, marks / name)))
 
-    with patch(f"{Context.__module__}.one_run_at_a_time", _no_lock):
+    with patch(f"{command.__module__}.one_run_at_a_time", _no_lock):
         sys.exit(exit_code_of(work, Output(debug=True)))
 
 
