@@ -36,12 +36,23 @@ def _without_spark(scene: Scene) -> AbstractContextManager[RunningJob]:
     return started(command, scene, "without-spark", PYTHONPATH=BOTH)
 
 
+def _settled(home: Path) -> dict[str, tuple[int, int, str]]:
+    """The folder once the driver has committed what had ended before."""
+    deadline, before = time.monotonic() + PATIENCE, tree_state(home)
+    time.sleep(2)
+    while before != (state := tree_state(home)):
+        assert time.monotonic() < deadline
+        before = state
+        time.sleep(2)
+    return before
+
+
 def test_on_one_host_the_second_driver_is_refused(tmp_path: Path, calm: Calm) -> None:
     """One slot only: while its chunk waits, the first driver writes nothing."""
     scene = make_scene(tmp_path / "scene", WAITS_FOR_THE_SECOND)
     with submitting(scene, "local[1]") as first:
         first.await_note("at work")
-        before = tree_state(scene.home)
+        before = _settled(scene.home)
         with _without_spark(scene) as second:
             refused = second.end()
         assert refused.exit_code == 6, refused.errors
