@@ -16,7 +16,7 @@ from migrate.batch.changelog.compare_topics import check_equal
 from migrate.batch.changelog.held_topics import held_partitions
 from migrate.batch.changelog.host_claims import HostClaims, fleet_of, place_of
 from migrate.batch.changelog.tails import tail_task
-from migrate.batch.changelog.write_topics import begin_writing, end_writing, transactional_id
+from migrate.batch.changelog.write_topics import end_writing, permit_for, transactional_id
 from migrate.batch.chunk.executor import Executor, collected
 from migrate.batch.chunk.reread_changelog import RereadTask
 from migrate.batch.chunk.tail import TailEntries
@@ -121,8 +121,7 @@ class _Rebuilding:
         if not left:
             return
         ids = {each.tail.store_partition: transactional_id(context.plan.migration_id, _part(each)) for each in left}
-        permit = begin_writing(context.home, ids.values())
-        context.check_not_fenced()
+        permit = permit_for(context, ids.values())
         tasks = [self._produce_task(each, ids[each.tail.store_partition], permit) for each in left]
         found = collected(self.executor, tasks, Produced, name=context.spec.name, stop=context.stop)
         end_writing(self.cluster, context.home)

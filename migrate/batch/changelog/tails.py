@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from migrate.batch.changelog.broker_access import cluster_of, expired_before, settled
 from migrate.batch.changelog.compare_topics import check_equal, record_comparisons, row_of
 from migrate.batch.changelog.store_changelogs import changelogs, reached
-from migrate.batch.changelog.write_topics import begin_writing, end_writing, transactional_id
+from migrate.batch.changelog.write_topics import end_writing, permit_for, transactional_id
 from migrate.batch.chunk.executor import Executor, collected
 from migrate.batch.chunk.reread_changelog import RereadTask
 from migrate.batch.chunk.tail import TailEntries, TailTask
@@ -158,7 +158,7 @@ def write_tails(context: Context, executor: Executor) -> None:
     if unwritten:
         with cluster_of(context.spec) as cluster:
             end_writing(cluster, context.home)  # of a command that was killed: its tasks may live on
-            permit = begin_writing(context.home, (each.transactional_id(migration_id) for each in unwritten))
+            permit = permit_for(context, (each.transactional_id(migration_id) for each in unwritten))
             tasks = [each.produce_task(cluster, migration_id, permit) for each in unwritten]
             found = collected(executor, tasks, Produced, name=context.spec.name, stop=context.stop)
             end_writing(cluster, context.home)

@@ -51,8 +51,7 @@ def write_changelogs(context: Context, executor: Executor) -> None:
     found = context.standing.changelogs.pending(contents)
     pending = [part for part in found if part.store_partition in topics.claimed]
     if pending:
-        permit = begin_writing(context.home, (transactional_id(context.plan.migration_id, part) for part in pending))
-        context.check_not_fenced()  # by a run elsewhere, which has withdrawn the permits that it found
+        permit = permit_for(context, (transactional_id(context.plan.migration_id, part) for part in pending))
         work = Work(context, cluster.connection)
         _write(context, executor, (work.task(part, contents[part], permit) for part in pending))
         with cluster_of(context.spec) as cluster:
@@ -190,6 +189,13 @@ def transactional_id(migration_id: str, part: TopicPart) -> str:
 
 _WRITING, _WITHDRAWN = "-writing.tmp", "-withdrawn.tmp"
 _AT_ONCE = 8
+
+
+def permit_for(context: Context, transactional_ids: Iterable[str]) -> str:
+    """A new permit. Raises FencedError for a run elsewhere, which has withdrawn the permits that it found."""
+    permit = begin_writing(context.home, transactional_ids)
+    context.check_not_fenced()
+    return permit
 
 
 def begin_writing(home: Path, transactional_ids: Iterable[str]) -> str:

@@ -13,9 +13,10 @@ from deltalake import DeltaTable
 
 from migrate import RefusedError, VerificationError, catch_up, cutover, rejects, replay, run, status, verify
 from migrate.batch.changelog import tails
+from migrate.batch.ledger.table import Ledger
 from migrate.batch.steps import assemble
-from migrate.errors import DroppedError, RejectedError
-from migrate.model.events import TAIL_EVENTS
+from migrate.errors import DroppedError, FencedError, RejectedError
+from migrate.model.events import TAIL_EVENTS, Event
 from tests.batch.changelog.support import NOW, TASKS, WINDOW, App, applied, entries_of, stored, tail_of
 from tests.broker.broker import Broker
 from tests.shared.windowed import window_key
@@ -262,3 +263,23 @@ def test_what_a_killed_catch_up_has_written_is_read_back(
     app.write(app.topic, 0, {b"key-00002-0": (b"y", NOW)})
     raises(VerificationError, "1 differing", catch_up, app.spec)
     raises(VerificationError, "1 differing", catch_up, app.spec)
+
+
+def test_a_catch_up_writes_nothing_more_once_another_host_has_taken_over(broker: Broker, tmp_path: Path) -> None:
+    app = App("tail-fenced", tmp_path, broker, count=20).make()
+    run(app.spec)
+    tail = {b"key-00001-0": (b"x", NOW)}
+    app.write(app.topic, 0, tail)
+    before, seen = app.last_offset(0), list[str]()
+
+    def take_over(event: Event) -> None:
+        seen.append(event.name)
+        if event.name == "verify.committed":
+            Ledger(app.spec.home, str(status(app.spec).migration_id), "another")
+
+    with pytest.raises(FencedError, match="has taken over"):
+        catch_up(app.spec, on_event=take_over)
+    assert "verify.committed" in seen
+    assert app.last_offset(0) == before
+    catch_up(app.spec)
+    assert app.restored(0) == applied(app.expected(0), tail)
