@@ -11,23 +11,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from migrate.batch.changelog.application_group import check_group, open_transaction
-from migrate.batch.changelog.broker_access import cluster_of, expired_before, has_records, settled
+from migrate.batch.changelog.broker_access import cluster_of, has_records
 from migrate.batch.changelog.compare_topics import check_equal
 from migrate.batch.changelog.held_topics import held_partitions
 from migrate.batch.changelog.host_claims import HostClaims, fleet_of, place_of
-from migrate.batch.changelog.tails import tail_task
-from migrate.batch.changelog.write_topics import end_writing, permit_for, transactional_id
+from migrate.batch.changelog.tails import TailBatch, tail_task
+from migrate.batch.changelog.write_topics import end_writing, permit_for
 from migrate.batch.chunk.executor import Executor, collected
-from migrate.batch.chunk.reread_changelog import RereadTask
-from migrate.batch.chunk.tail import TailEntries
-from migrate.batch.chunk.write_changelog import ProduceTask
 from migrate.batch.context import Context
-from migrate.batch.home import CHANGELOG
 from migrate.batch.source.source import source_system
 from migrate.errors import RefusedError
 from migrate.kafka.claims import Claims
 from migrate.kafka.cluster import Cluster, Ends
-from migrate.model.changelogs import Changelog, Produced, Rebuilt, Tail, TopicPart, Topics, with_rebuilt
+from migrate.model.changelogs import Changelog, Produced, Rebuilt, Tail, Topics, with_rebuilt
 from migrate.model.comparison import Reread, Totals
 from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import FamilyMapping, Plan
@@ -117,12 +113,11 @@ class _Rebuilding:
 
     def write(self) -> None:
         """Write them to the new topic, every record confirmed."""
-        context, left = self.context, [each for each in self._known.values() if each.produced is None]
+        context, left = self.context, [self._batch(each) for each in self._known.values() if each.produced is None]
         if not left:
             return
-        ids = {each.tail.store_partition: transactional_id(context.plan.migration_id, _part(each)) for each in left}
-        permit = permit_for(context, ids.values())
-        tasks = [self._produce_task(each, ids[each.tail.store_partition], permit) for each in left]
+        permit = permit_for(context, (each.transactional_id for each in left))
+        tasks = [each.produce_task(self.cluster, "rebuilt", permit) for each in left]
         found = collected(self.executor, tasks, Produced, name=context.spec.name, stop=context.stop)
         end_writing(self.cluster, context.home)
         context.notify("rebuild.written", produced=found)
@@ -133,7 +128,7 @@ class _Rebuilding:
     def read_back(self) -> None:
         """Compare what a restore would give, and say that it is written."""
         context, known = self.context, self._known
-        tasks = [self._reread_task(each) for each in known.values() if not each.is_done]
+        tasks = [self._batch(each).reread_task(self.cluster) for each in known.values() if not each.is_done]
         found = collected(self.executor, tasks, Reread, name=context.spec.name, stop=context.stop)
         self._commit(known[each.store_partition].model_copy(update={"reread": each}) for each in found)
         check_equal(found, self._topics)
@@ -157,38 +152,8 @@ class _Rebuilding:
                 hint=_START_OVER,
             )
 
-    def _produce_task(self, each: Rebuilt, ident: str, permit: str) -> ProduceTask:
-        return ProduceTask(
-            connection=self.cluster.connection,
-            changelog=each.changelog,
-            part=_part(each),
-            content="rebuilt",
-            transactional_id=ident,
-            permit=permit,
-            new=self._entries(each),
-            has_records=True,
-            old=None,
-            folder=self._folder(each),
-        )
-
-    def _reread_task(self, each: Rebuilt) -> RereadTask:
-        ends = settled(self.cluster, each.changelog)
-        return RereadTask(
-            connection=self.cluster.connection,
-            changelog=each.changelog,
-            start=ends.start,
-            end=ends.end,
-            new=self._entries(each),
-            old=None,
-            folder=self._folder(each),
-            expired_before=expired_before(self.cluster, each.changelog.new_topic),
-        )
-
-    def _entries(self, each: Rebuilt) -> TailEntries:
-        return TailEntries(str(self.context.home), (each.tail,), self.context.ref.target)
-
-    def _folder(self, each: Rebuilt) -> str:
-        return str(self.context.home / CHANGELOG / each.tail.store_partition / "reread")
+    def _batch(self, each: Rebuilt) -> TailBatch:
+        return TailBatch(self.context, each.changelog, (each.tail,))
 
 
 def _is_at_work(context: Context, cluster: Cluster) -> bool:
@@ -197,10 +162,6 @@ def _is_at_work(context: Context, cluster: Cluster) -> bool:
     except RefusedError:
         return True
     return False
-
-
-def _part(each: Rebuilt) -> TopicPart:
-    return TopicPart(store_partition=each.tail.store_partition, database="")
 
 
 def _changelogs(context: Context, missing: Sequence[Held]) -> list[Changelog]:

@@ -152,14 +152,14 @@ def write_tails(context: Context, executor: Executor) -> None:
     Those of copies are left to the host that has claimed the changelog: the next run adopts what it has written.
     Raises BrokerError, ChangelogFailedError; VerificationError where the broker does not have them.
     """
-    tails, migration_id = context.standing.tails, context.plan.migration_id
+    tails = context.standing.tails
     left = context.standing.changelogs.unwritten_tails(tails)
-    unwritten = [_TailBatch(context, context.topics.of(partition), found) for partition, found in left.items()]
+    unwritten = [TailBatch(context, context.topics.of(partition), found) for partition, found in left.items()]
     if unwritten:
         with cluster_of(context.spec) as cluster:
             end_writing(cluster, context.home)  # of a command that was killed: its tasks may live on
-            permit = permit_for(context, (each.transactional_id(migration_id) for each in unwritten))
-            tasks = [each.produce_task(cluster, migration_id, permit) for each in unwritten]
+            permit = permit_for(context, (each.transactional_id for each in unwritten))
+            tasks = [each.produce_task(cluster, str(each.tails[-1].number), permit) for each in unwritten]
             found = collected(executor, tasks, Produced, name=context.spec.name, stop=context.stop)
             end_writing(cluster, context.home)
         if found:
@@ -181,7 +181,7 @@ def _read_back(context: Context, executor: Executor) -> None:
             last = max((each.tail for each in before), default=0)
             offsets = [each.last_offset for each in before if each.last_offset is not None]
             start = max(offsets, default=topics.starts[partition] - 1) + 1
-            left = _TailBatch(context, topics.of(partition), [each for each in tails[partition] if each.number > last])
+            left = TailBatch(context, topics.of(partition), [each for each in tails[partition] if each.number > last])
             tasks.append(left.reread_task(cluster, start))
     found = collected(executor, tasks, Reread, name=context.spec.name, stop=context.stop)
     record_comparisons(context, found, "tail.verified")
@@ -189,28 +189,25 @@ def _read_back(context: Context, executor: Executor) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _TailBatch:
-    """Some tails of a store partition that follow each other."""
+class TailBatch:
+    """Some tails of a store partition that follow each other, to be written to its new changelog and read back."""
 
     context: Context
     changelog: Changelog
     tails: Sequence[Tail]
 
     @property
-    def _part(self) -> TopicPart:
-        return TopicPart(store_partition=self.changelog.store_partition, database="")
-
-    def transactional_id(self, migration_id: str) -> str:
+    def transactional_id(self) -> str:
         """All tails of a changelog share an id: each ends lost attempts at those before."""
-        return transactional_id(migration_id, self._part)
+        return transactional_id(self.context.plan.migration_id, self._part)
 
-    def produce_task(self, cluster: Cluster, migration_id: str, permit: str) -> ProduceTask:
+    def produce_task(self, cluster: Cluster, content: str, permit: str) -> ProduceTask:
         return ProduceTask(
             connection=cluster.connection,
             changelog=self.changelog,
             part=self._part,
-            content=str(self.tails[-1].number),
-            transactional_id=self.transactional_id(migration_id),
+            content=content,
+            transactional_id=self.transactional_id,
             permit=permit,
             new=self._entries,
             has_records=True,
@@ -218,17 +215,23 @@ class _TailBatch:
             folder=self._folder,
         )
 
-    def reread_task(self, cluster: Cluster, start: int) -> RereadTask:
+    def reread_task(self, cluster: Cluster, start: int | None = None) -> RereadTask:
+        """`start`: the offset behind what was written before them; None: nothing was, so no key needs a tombstone."""
+        ends = settled(cluster, self.changelog)
         return RereadTask(
             connection=cluster.connection,
             changelog=self.changelog,
-            start=start,
-            end=settled(cluster, self.changelog).end,
+            start=ends.start if start is None else start,
+            end=ends.end,
             new=self._entries,
-            old=self._entries,
+            old=None if start is None else self._entries,
             folder=self._folder,
             expired_before=expired_before(cluster, self.changelog.new_topic),
         )
+
+    @property
+    def _part(self) -> TopicPart:
+        return TopicPart(store_partition=self.changelog.store_partition, database="")
 
     @property
     def _entries(self) -> TailEntries:
