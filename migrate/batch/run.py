@@ -32,10 +32,7 @@ from migrate.batch.steps.publish import publish
 from migrate.batch.steps.reconcile import reconcile, revise
 from migrate.batch.steps.rewrite import check_left_out, rewrite
 from migrate.batch.steps.verify import verify
-from migrate.errors import (
-    MigrationError,
-    system_errors_explained,
-)
+from migrate.errors import MigrationError, system_errors_explained
 from migrate.model.events import Listener, ignore
 from migrate.model.reports import RunReport
 from migrate.spec.allowed import CHANGELOG, DROP, KEY_CHANGE, UNCLEAN_SOURCE
@@ -153,7 +150,7 @@ def _make(context: Context, executor: Executor, clock: _Clock) -> Outcome:
         except MigrationError as error:
             repairs.discard_damaged(error)
         else:
-            return Outcome(context.standing, context.standing.assembled, verification, dead_letters)
+            return Outcome(context.standing, verification, dead_letters)
 
 
 def _migrate_changelogs(context: Context, executor: Executor) -> None:

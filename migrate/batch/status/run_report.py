@@ -53,7 +53,7 @@ def _report(context: Context) -> RunReport:
     concerns = concerns_of(context.spec, standing)
     if step is not Step.FINALIZED:
         require_acceptance((concern for concern in concerns if concern.kind == "mismatch"), "already migrated")
-    outcome = Outcome(standing, {}, standing.verification or Verification(mode="off"))
+    outcome = Outcome(standing, standing.verification or Verification(mode="off"))
     done = standing.receipts
     report = run_report(context, outcome, done_before=done, published=path, concerns=concerns, seconds={})
     state = "published" if step is None else STATES[step]
@@ -74,8 +74,6 @@ class Outcome:
 
     standing: Standing
     """Before they were published."""
-    folders: dict[str, Path]
-    """Each new store partition that this run assembled or found, by id."""
     verification: Verification
     dead_letters: Path | None = None
 
@@ -112,7 +110,7 @@ def run_report(
         seconds=seconds,
         records_per_second=0 if own is None else own.records_per_second,
         verification=outcome.verification,
-        new_stores=tuple(outcome.folders.values()),
+        new_stores=tuple(standing.assembled.values()),
         published=published,
         dead_letters=dead_letters,
         dead_letter_columns=() if dead_letters is None else dead_letter_columns(),
