@@ -214,12 +214,13 @@ def temporary_directories(target: Path | None, runs: set[str] | None = None) -> 
     """The directories that killed runs (these, or any) were building beside the target."""
     if target is None or not target.parent.is_dir():
         return []
-    prefix = f".{target.name}.stateferry-"
+    prefix = temporary_directory(target, "").name
     found = [folder for folder in target.parent.iterdir() if folder.name.startswith(prefix)]
     return [folder for folder in found if runs is None or folder.name.removeprefix(prefix) in runs]
 
 
-def _temporary(target: Path, run: str) -> Path:
+def temporary_directory(target: Path, run: str) -> Path:
+    """Where a run builds the new state directory, beside the target, before it is renamed."""
     return target.with_name(f".{target.name}.stateferry-{run}")
 
 

@@ -11,7 +11,7 @@ from migrate.batch.changelog.broker_access import cluster_of
 from migrate.batch.changelog.held_topics import check_none_missing, left_behind
 from migrate.batch.changelog.store_changelogs import rewritten_lines
 from migrate.batch.context import Context
-from migrate.batch.home import _temporary
+from migrate.batch.home import temporary_directory
 from migrate.batch.ledger.gates import require_acceptance, signed_off
 from migrate.batch.plan.target_layout import write_new_positions
 from migrate.batch.source.source import is_another_system, source_system, target_system
@@ -34,7 +34,7 @@ def publish(context: Context, concerns: tuple[Concern, ...]) -> Path | None:
     if target is None:
         require_acceptance((concern for concern in concerns if concern.kind == "mismatch"), "this run settles nothing")
         return None
-    temporary = _temporary(target, context.run_id)
+    temporary = temporary_directory(target, context.run_id)
     if not _was_renamed(context, target):
         require_acceptance(concerns, "nothing was published, and the new stores are kept")
         _check_free(target)
