@@ -134,7 +134,7 @@ def check_free(live: Path) -> None:
 def check_target_name(spec: Spec, source: Source) -> str | InconclusiveCheck:
     """Raises RefusedError where the new directory's name is another id than the application's, which decides on topics.
 
-    A InconclusiveCheck where nothing tells the id.
+    An InconclusiveCheck where nothing tells the id.
     """
     found, target = source.system.changelog.application_ids(source.path), spec.target_path
     if found is None or target is None:

@@ -1,4 +1,7 @@
-"""`status` and throughput, by plan and ledger alone: no store is opened, no JVM is started, no lock is taken."""
+"""`status`, its watch, and throughput, by plan and ledger: no store is opened, no JVM is started, no lock is taken.
+
+A spec with changelogs also asks the broker, but for the watch.
+"""
 
 from __future__ import annotations
 

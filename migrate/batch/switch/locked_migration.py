@@ -1,4 +1,4 @@
-"""A migration opened for a switch: its ledger, its locks and its side files."""
+"""A migration opened for a switch: its locks and its side files, what it refuses, and its report."""
 
 from __future__ import annotations
 
