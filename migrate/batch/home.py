@@ -53,6 +53,12 @@ _UNFINISHED_SNAPSHOT = re.compile(rf"{SNAPSHOT}-{_RUN}\.tmp")
 _TABLES = (LEDGER, LEDGER_DAMAGED, DEAD_LETTERS, UNFINISHED_DEAD_LETTERS)
 _LAST = (LOCK, MARKER, ABANDONED)
 _OF_STORES = (SNAPSHOT, CHUNKS, DAMAGED_CHUNKS, CHECKED_CHUNK, CHANGELOG, NEW, OLD)
+MARKER_SCHEMA = 1
+_ELSEWHERE = "choose another work_dir, or another `name`"
+_RECOVERY = (
+    "restore the file, or remove it and rerun: the same migration is planned again, and what is finished is kept; "
+    "stateferry abandon SPEC starts again, and removes our files and nothing else"
+)
 
 
 def is_run_folder(name: str) -> bool:
@@ -224,10 +230,6 @@ def temporary_directory(target: Path, run: str) -> Path:
     return target.with_name(f".{target.name}.stateferry-{run}")
 
 
-MARKER_SCHEMA = 1
-_ELSEWHERE = "choose another work_dir, or another `name`"
-
-
 def check_ours(home: Path) -> None:
     """Raises RefusedError if the migration's folder exists and is not ours; nothing is written."""
     if home.is_symlink():
@@ -301,12 +303,6 @@ def _is_left_at_the_start(path: Path) -> bool:
 def _first_foreign(home: Path) -> str:
     names = sorted(path.name for path in home.iterdir() if not is_ours(path))
     return next(iter(names), min(path.name for path in home.iterdir()))
-
-
-_RECOVERY = (
-    "restore the file, or remove it and rerun: the same migration is planned again, and what is finished is kept; "
-    "stateferry abandon SPEC starts again, and removes our files and nothing else"
-)
 
 
 def store_plan(home: Path, plan: Plan) -> None:

@@ -18,6 +18,17 @@ from migrate.spec.changelog_way import application_of, is_said_to_be_stopped, ne
 from migrate.spec.spec import Spec
 
 _REPARTITION = "-repartition"
+_MOST_THREADS = 32
+"""The stream threads of an instance whose transactions are ended."""
+_STOP = (
+    "stop every instance of the application, standbys too; one that was killed stays a member until its "
+    "session.timeout.ms has passed (45 s by default): wait so long, then run the same command again"
+)
+_EVERY_INSTANCE = "make sure that every instance has stopped: kafka-streams-groups.sh --describe --members"
+_SAY_SO = (
+    "check [changelog] application_id, which the group is named by; once every instance has stopped, say so in the "
+    'spec: [changelog] application = "stopped"'
+)
 
 
 def hidden_offsets(application: str) -> InconclusiveCheck:
@@ -116,19 +127,6 @@ def _ends(cluster: Cluster, places: Iterable[tuple[str, int]]) -> dict[tuple[str
 
 def _is_repartition(application: str, topic: str) -> bool:
     return topic.startswith(f"{application}-") and topic.endswith(_REPARTITION)
-
-
-_MOST_THREADS = 32
-"""The stream threads of an instance whose transactions are ended."""
-_STOP = (
-    "stop every instance of the application, standbys too; one that was killed stays a member until its "
-    "session.timeout.ms has passed (45 s by default): wait so long, then run the same command again"
-)
-_EVERY_INSTANCE = "make sure that every instance has stopped: kafka-streams-groups.sh --describe --members"
-_SAY_SO = (
-    "check [changelog] application_id, which the group is named by; once every instance has stopped, say so in the "
-    'spec: [changelog] application = "stopped"'
-)
 
 
 def check_group(cluster: Cluster, application: str, spec: Spec, *, only_reads: bool = False) -> str | InconclusiveCheck:

@@ -14,6 +14,11 @@ from migrate.model.changelogs import Changelog
 from migrate.model.reports import Behind
 from migrate.spec.spec import Spec
 
+MOST_COUNTED = 100_000
+"""A longer tail is not read: its offsets say how many records it has at most."""
+_PATIENCE_SECONDS = 60.0
+"""The end of a transaction shows a moment after its commit."""
+
 
 def connection_of(spec: Spec) -> Connection:
     """How to reach the broker that the spec names. Raises SpecError."""
@@ -41,12 +46,6 @@ def half_done(what: str = "") -> Iterator[None]:
     except (BrokerError, ChangelogFailedError) as error:
         message, hint = (f"{what}: ", "; a rerun resumes") if what else ("", "")
         raise ChangelogFailedError(f"{message}{error.message}", hint=f"{error.hint}{hint}") from error
-
-
-MOST_COUNTED = 100_000
-"""A longer tail is not read: its offsets say how many records it has at most."""
-_PATIENCE_SECONDS = 60.0
-"""The end of a transaction shows a moment after its commit."""
 
 
 def has_records(connection: Connection, topic: str, number: int, start: int, end: int) -> bool:

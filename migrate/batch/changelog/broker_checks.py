@@ -45,6 +45,13 @@ _FENCE = (
     "wait until it ends (transaction.timeout.ms: 10 s by default in Kafka Streams), then run the same command again; "
     "or end what dead instances of this host left open: --fence, with run or cutover"
 )
+_RIGHTS = "docs/changelogs.md lists the rights that each way needs"
+_ALLOWED: dict[Way, str] = {
+    "none": "to read",
+    "append": "to read and write",
+    "new-topic": "to read the old topics, and make the new ones",
+}
+_CATCH_UP = "after the run, and before the cut-over: stateferry catch-up SPEC brings these records"
 
 
 @dataclass
@@ -258,14 +265,6 @@ class BrokerFacts:
         return "transactional ids stateferry-..."
 
 
-_RIGHTS = "docs/changelogs.md lists the rights that each way needs"
-_ALLOWED: dict[Way, str] = {
-    "none": "to read",
-    "append": "to read and write",
-    "new-topic": "to read the old topics, and make the new ones",
-}
-
-
 def check_rights(
     cluster: Cluster, application: str, way: Way, old: Mapping[str, Topic], every: Sequence[Changelog]
 ) -> str | InconclusiveCheck:
@@ -298,9 +297,6 @@ def _missing(cluster: Cluster, topic: str, needed: set[str]) -> list[str]:
     if missing := sorted(needed - may):
         raise RefusedError(f"this user may not {', '.join(missing)} the topic {topic}", hint=_RIGHTS)
     return []
-
-
-_CATCH_UP = "after the run, and before the cut-over: stateferry catch-up SPEC brings these records"
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,11 @@ _WRITE_AGAIN = {
     "append": "the changelog is not whole: start no application; does another process write to the topic? stateferry "
     "rollback SPEC appends the old values again",
 }
+_AGAIN = "then run the same command again"
+_REMOVE = (
+    "or give this migration up (stateferry abandon SPEC), remove the copy, and let the application restore it from the "
+    "new changelog"
+)
 
 
 def verify_changelogs(context: Context, executor: Executor, *, again: bool = False) -> None:
@@ -105,13 +110,6 @@ def check_equal(found: Sequence[Reread], topics: Topics) -> None:
         f"{sum(each.differing for each in wrong)} differing, {sum(each.extra for each in wrong)} extra\n{first}",
         hint=_WRITE_AGAIN["append" if topics.way == "append" else "new-topic"],
     )
-
-
-_AGAIN = "then run the same command again"
-_REMOVE = (
-    "or give this migration up (stateferry abandon SPEC), remove the copy, and let the application restore it from the "
-    "new changelog"
-)
 
 
 def adopt_changelogs(context: Context, executor: Executor) -> None:

@@ -41,6 +41,11 @@ _BEFORE: dict[Way, str] = {
     "append": "stateferry abandon SPEC (it appends the old values again), ",
     "none": "",
 }
+_FIX_OTHER_TOPICS = (
+    "where they are of the type that changes, let the new version read both forms; or let the old application read and "
+    "close what waits before it is stopped; or give them other names in the new version (Suppressed.withName, "
+    'Materialized.as, Repartitioned.as); or, if they are meant to stay: [changelog] other_topics = "leave"'
+)
 
 
 def held_partitions(
@@ -142,13 +147,6 @@ def _has_keys(cluster: Cluster, topic: str, number: int, ends: Ends, oldest_ms: 
     return False
 
 
-_FIX = (
-    "where they are of the type that changes, let the new version read both forms; or let the old application read and "
-    "close what waits before it is stopped; or give them other names in the new version (Suppressed.withName, "
-    'Materialized.as, Repartitioned.as); or, if they are meant to stay: [changelog] other_topics = "leave"'
-)
-
-
 def changes_payloads(conversion: Conversion) -> bool:
     """Whether keys or values get another form, in which the application may have them elsewhere, too."""
     return conversion.function is not None or conversion.changes_payloads
@@ -168,7 +166,7 @@ def check_other_topics(cluster: Cluster, spec: Spec, conversion: Conversion) -> 
         return "no other internal topic holds records"
     what = f"{plural(len(found), 'internal topic')} of the application beside the migrated: {'; '.join(found)}"
     is_meant = spec.changelog is not None and spec.changelog.other_topics == "leave"
-    return f"left as they are: {what}" if is_meant else InconclusiveCheck(what, _FIX)
+    return f"left as they are: {what}" if is_meant else InconclusiveCheck(what, _FIX_OTHER_TOPICS)
 
 
 def _with_records(cluster: Cluster, spec: Spec) -> Iterator[str]:

@@ -35,6 +35,9 @@ from migrate.model.plan import DatabasePlan
 from migrate.spec.changelog_way import way_of
 from migrate.stores.files import fsync_directory, make_directories, write_synced
 
+_WRITING, _WITHDRAWN = "-writing.tmp", "-withdrawn.tmp"
+_AT_ONCE = 8
+
 
 def write_changelogs(context: Context, executor: Executor) -> None:
     """Write what this host has claimed and is not written yet.
@@ -185,10 +188,6 @@ def transactional_id(migration_id: str, part: TopicPart) -> str:
     """The id under which a part is written: a later attempt ends an earlier one that lives on."""
     start = hashlib.sha256(part.keys.start or b"").hexdigest()[:16]
     return f"stateferry-{migration_id}-{part.store_partition}-{part.database}-{start}"
-
-
-_WRITING, _WITHDRAWN = "-writing.tmp", "-withdrawn.tmp"
-_AT_ONCE = 8
 
 
 def permit_for(context: Context, transactional_ids: Iterable[str]) -> str:

@@ -23,6 +23,11 @@ from migrate.stores.rocksdb.layout import database_files
 from migrate.stores.rocksdb.openings import open_pooled
 from migrate.stores.rocksdb.writing import SstWriter, TableOptions, create_database
 
+_PART_BYTES = 64 << 20
+"""What a kill loses of each slot's work. It does not depend on the slots: parts stay the same from run to run."""
+_MOST_PARTS = 4096
+"""In larger stores the parts grow instead: each has a transactional id, which the broker remembers for a week."""
+
 
 def plan_of(plan: Plan, partition: str, database: str) -> DatabasePlan:
     """The plan of a RocksDB directory of a new store partition, also of one that only tails have records for."""
@@ -89,12 +94,6 @@ def write_changes(overlay: Path | None, links: Path) -> dict[str, Path]:
                 writer.finish()
                 written[family] = writer.path
     return written
-
-
-_PART_BYTES = 64 << 20
-"""What a kill loses of each slot's work. It does not depend on the slots: parts stay the same from run to run."""
-_MOST_PARTS = 4096
-"""In larger stores the parts grow instead: each has a transactional id, which the broker remembers for a week."""
 
 
 def parts_of(context: Context, topics: Topics) -> Iterator[TopicPart]:

@@ -21,6 +21,11 @@ from migrate.systems import System
 from migrate.systems.checkpoint_file import translate_lines
 from migrate.systems.families import families_to_carry
 
+MOST_SEGMENTS = 1000
+"""The most segments of a store partition: each is a RocksDB directory that its owner keeps open."""
+EXPIRED = "expired"
+"""The name, in place of a segment's, for records that are older than the new store's retention."""
+
 
 def new_segments(spec: Spec, partition: StorePartition, directories: dict[str, Path]) -> list[NewSegment]:
     """The RocksDB directories of a new store partition; one without segments is a single directory.
@@ -186,12 +191,6 @@ def _write_positions(
             (application / relative).unlink(missing_ok=True)
         else:
             write_synced(application / relative, text.encode())
-
-
-MOST_SEGMENTS = 1000
-"""The most segments of a store partition: each is a RocksDB directory that its owner keeps open."""
-EXPIRED = "expired"
-"""The name, in place of a segment's, for records that are older than the new store's retention."""
 
 
 @dataclass(frozen=True, slots=True)

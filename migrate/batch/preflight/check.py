@@ -13,6 +13,9 @@ from migrate.model.values import Value
 Outcome = Literal["ok", "warning", "waiting", "failed", "not run"]
 Purpose = Literal["run", "snapshot", "plan", "doctor"]
 """The command that asks for a check."""
+ATTEMPTS = 5
+"""Of a read while the owner of the files runs."""
+T = TypeVar("T")
 
 
 class CheckReport(Value):
@@ -97,10 +100,6 @@ def failed(name: str, claim: str, error: MigrationError, *, outcome: Outcome = "
         fix=error.hint,
         exit_code=int(error.exit_code),
     )
-
-
-ATTEMPTS = 5
-T = TypeVar("T")
 
 
 def with_retries(read: Callable[[], T], *, is_in_use: bool, attempts: int = ATTEMPTS) -> T:

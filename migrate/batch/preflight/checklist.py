@@ -65,6 +65,14 @@ _BEFORE_LOCK = (
 """The checks that must also pass before the migration's folder is made and locked."""
 _RUN: tuple[Purpose, ...] = ("run", "plan", "doctor")
 _REPORTS: tuple[Purpose, ...] = ("plan", "doctor")
+_BROKER = ("source.found", "changelog.broker")
+_TOPIC = ("changelog.topic",)
+_PURPOSES: dict[str, tuple[Purpose, ...]] = {"missing": ("plan", "doctor"), "writer": ("run",)}
+_WAITS = ("group", "transactions")
+"""They fail until the application has stopped."""
+_OF_THE_STOPPED = (*_WAITS, "repartition")
+_Row = tuple[str, str, Callable[[], str | InconclusiveCheck], tuple[str, ...]]
+"""The name of a check, its claim, what makes it, and what it needs."""
 
 
 class Preflight:
@@ -413,16 +421,6 @@ class Preflight:
     def _names(self) -> None:
         if found := name_warnings(self._context.ref):
             raise RefusedError("; ".join(found), hint="rename these files, and the imports of them in the function")
-
-
-_BROKER = ("source.found", "changelog.broker")
-_TOPIC = ("changelog.topic",)
-_PURPOSES: dict[str, tuple[Purpose, ...]] = {"missing": ("plan", "doctor"), "writer": ("run",)}
-_WAITS = ("group", "transactions")
-"""They fail until the application has stopped."""
-_OF_THE_STOPPED = (*_WAITS, "repartition")
-_Row = tuple[str, str, Callable[[], str | InconclusiveCheck], tuple[str, ...]]
-"""The name of a check, its claim, what makes it, and what it needs."""
 
 
 def changelog_checks(context: Context, at: Callable[[], BrokerFacts], purpose: Purpose) -> Iterator[Check]:

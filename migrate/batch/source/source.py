@@ -25,6 +25,9 @@ from migrate.stores.rocksdb.unreadable import check_no_backup
 from migrate.systems import STANDALONE, System, get_system
 from migrate.systems.base import not_a_segment
 
+_KEY = tuple[str, int]
+"""What tells a changelog partition."""
+
 
 class Unpacked:
     """The RocksDB directories of archived store partitions, in a temporary folder that is removed with this object."""
@@ -204,9 +207,6 @@ def files_of(directory: Path, metadata: str | None = None) -> Files:
     """The present files. `metadata`: their digest, where the caller has it. Raises RefusedError without a manifest."""
     files = database_files(directory)
     return Files(tuple(file_states(directory, files)), metadata or metadata_digest(directory, files))
-
-
-_KEY = tuple[str, int]
 
 
 def check_tasks(spec: Spec, source: Source) -> str | InconclusiveCheck:

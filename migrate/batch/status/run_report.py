@@ -26,6 +26,9 @@ from migrate.model.ledger_row import Step
 from migrate.model.receipt import Receipt
 from migrate.model.reports import CatchUpReport, Concern, RunReport, State, TailReport
 
+_CUT_OVER = "stateferry cutover SPEC puts the new stores beside the old ones"
+_AGAIN = f"stateferry catch-up SPEC once more; then {_CUT_OVER}"
+
 
 def already_migrated(context: Context) -> RunReport | None:
     """The report of a migration with nothing left to do; None: there is something.
@@ -128,10 +131,6 @@ def _state(verification: Verification, published: Path | None) -> State:
     if published is not None:
         return "published"
     return "assembled" if verification.mode == "off" else "verified"
-
-
-_CUT_OVER = "stateferry cutover SPEC puts the new stores beside the old ones"
-_AGAIN = f"stateferry catch-up SPEC once more; then {_CUT_OVER}"
 
 
 class GroupState(NamedTuple):

@@ -25,6 +25,12 @@ from migrate.model.receipt import Receipt
 from migrate.model.reports import Behind, Held, Phase, State, StatusReport, Throughput, Verifying, WatchReport
 from migrate.spec.spec import Spec
 
+PAUSE_SECONDS = 2.0
+"""A longer time in which no chunk is at work is a pause, as between two runs: it does not count as work."""
+_SETTLED: tuple[State, ...] = ("mismatch", "published", "cut over", "rolled back", "finalized")
+"""States that no run changes by itself."""
+_CHUNKS_FOR_RATE = 20
+
 
 @system_errors_explained()
 def status(spec: Spec) -> StatusReport:
@@ -112,10 +118,6 @@ def _verifying(standing: Standing) -> Verifying | None:
     )
 
 
-PAUSE_SECONDS = 2.0
-"""A longer time in which no chunk is at work is a pause, as between two runs: it does not count as work."""
-
-
 @dataclass(frozen=True, slots=True)
 class Span:
     """The time of one chunk, in seconds of the driver's clock."""
@@ -172,11 +174,6 @@ def _throughput(phase: Phase, records: int, seconds: float) -> Throughput:
     return Throughput(
         phase=phase, records=records, seconds=round(seconds, 3), records_per_second=round(records / seconds, 1)
     )
-
-
-_SETTLED: tuple[State, ...] = ("mismatch", "published", "cut over", "rolled back", "finalized")
-"""States that no run changes by itself."""
-_CHUNKS_FOR_RATE = 20
 
 
 class Watch:

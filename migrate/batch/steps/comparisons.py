@@ -41,6 +41,10 @@ _ENOUGH_BYTES = 64 << 20
 """No range is larger: while it is compared, no progress shows, and a kill loses it."""
 _MOST_RANGES = 4096
 """In larger stores the ranges grow instead: each range is a row of the ledger, which `status` reads."""
+SECONDS_BETWEEN_COMMITS = 2.0
+"""A commit takes some 20 ms. A verification that takes less time commits only its result."""
+FamilyPlace = tuple[str, str, str]
+"""(store partition, database, column family) of the new store."""
 
 
 @dataclass(frozen=True)
@@ -135,12 +139,6 @@ def range_bytes(databases: Sequence[DatabasePlan], slots: int, chunk_size: int) 
     whole = sum(database.data_bytes for database in databases)
     most = max(_ENOUGH_BYTES, whole // _MOST_RANGES)
     return min(chunk_size, most, slot_share(whole, slots))
-
-
-SECONDS_BETWEEN_COMMITS = 2.0
-"""A commit takes some 20 ms. A verification that takes less time commits only its result."""
-FamilyPlace = tuple[str, str, str]
-"""(store partition, database, column family) of the new store."""
 
 
 class _StoreComparison(Stored):

@@ -53,6 +53,17 @@ from migrate.spec.spec import Spec
 from migrate.stores.files import fsync_tree, own_like
 from migrate.stores.rocksdb.layout import rocksdb_identities
 
+_RUN = "stateferry run SPEC"
+_START_OVER = "the new stores no longer match: start over (stateferry abandon SPEC, then stateferry run SPEC)"
+_AT_ONCE = 8
+"""Changelogs that are looked at side by side."""
+_WAIT = (
+    "wait until it ends (transaction.timeout.ms), then run the same command again; or end what dead instances of this "
+    "host left open: stateferry cutover SPEC --fence"
+)
+_CATCH_UP = "stateferry catch-up SPEC brings them, once the application has stopped"
+_ABANDON = "stateferry abandon SPEC, then stateferry run SPEC, starts over"
+
 
 @system_errors_explained()
 def cutover(
@@ -169,10 +180,6 @@ def _check_places(places: StoreLocations, allowed: set[tuple[str, str]]) -> None
             f"{places.live} and {places.staged} hold other stores than those of the cut-over",
             hint="was one restored or created again since? stateferry rollback SPEC goes back to the old ones",
         )
-
-
-_RUN = "stateferry run SPEC"
-_START_OVER = "the new stores no longer match: start over (stateferry abandon SPEC, then stateferry run SPEC)"
 
 
 def _check_stores(context: Context) -> tuple[Concern, ...]:
@@ -309,16 +316,6 @@ def _check_not_behind(live: Source, snapshot: SnapshotSource) -> None:
                 "the store was reset",
                 hint=_START_OVER,
             )
-
-
-_AT_ONCE = 8
-"""Changelogs that are looked at side by side."""
-_WAIT = (
-    "wait until it ends (transaction.timeout.ms), then run the same command again; or end what dead instances of this "
-    "host left open: stateferry cutover SPEC --fence"
-)
-_CATCH_UP = "stateferry catch-up SPEC brings them, once the application has stopped"
-_ABANDON = "stateferry abandon SPEC, then stateferry run SPEC, starts over"
 
 
 def check_no_active_members(spec: Spec) -> None:
