@@ -106,6 +106,19 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     assert done.stdout.strip() == "['migrate.model', 'migrate.model.packages']"
 
 
+def test_a_conversion_of_bytes_loads_no_avro() -> None:
+    """Every worker starts with one."""
+    script = (
+        "import sys\n"
+        "from migrate.spec.conversion import load_conversion\n"
+        "from migrate.spec.conversion_ref import ConversionRef\n"
+        f"assert load_conversion(ConversionRef({RAW!r}, {RAW!r})).program is not None\n"
+        "print([name for name in ('fastavro', 'formats.avro.schema') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 WITH_A_FORMAT: dict[str, Callable[[Path, str], object]] = {
     "DualReadStore.open, source": lambda path, name: migrate.DualReadStore.open(path, source=name, target=RAW),
     "DualReadStore.open, target": lambda path, name: migrate.DualReadStore.open(path, source=RAW, target=name),

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from formats import Conversion, get_format
-from formats.serdes.conversions import resolving
 from migrate.errors import SpecError
 from migrate.spec.allowed import KEY_CHANGE
 from migrate.spec.conversion_ref import ConversionRef
@@ -83,4 +82,6 @@ def load_conversion(ref: ConversionRef) -> Conversion:
 
 def _read(serdes: PayloadSerdes, ref: ConversionRef) -> Serde:
     """Without a function Avro goes straight to the new schema; a function sees each value as it was written."""
+    from formats.serdes.conversions import resolving  # loads Avro
+
     return serdes.source if ref.function is not None else resolving(serdes.source, serdes.target)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formats import EntryError
+from formats.conversion import compile_serdes
 from formats.encoding.varint import pack_varint
 from formats.program import (
     IDENTITY,
@@ -25,7 +26,6 @@ from formats.program import (
     run_operations,
 )
 from formats.serdes.avro_serde import AvroSerde
-from formats.serdes.conversions import compile_serdes
 from migrate.engine.bail_out import BailOutError
 from migrate.engine.columns import MIN_ROWS, compile_program
 from migrate.engine.generated import compile_pairs

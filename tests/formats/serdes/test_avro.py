@@ -9,12 +9,13 @@ from uuid import UUID
 import pytest
 
 from formats.avro.schema import AvroSchema
+from formats.conversion import compile_serdes
 from formats.encoding.headers import Headers
 from formats.errors import EntryError, InvalidEntryError, TruncatedEntryError
 from formats.program import run_operations
 from formats.serdes.avro_frame import Frame, SchemaId, pack_guid
 from formats.serdes.avro_serde import AvroSerde
-from formats.serdes.conversions import compile_serdes, resolving
+from formats.serdes.conversions import resolving
 from tests.formats.serdes.schemas import GUID, NEW, OLD, OTHER, SECOND_GUID
 
 DATA = bytes.fromhex("04686901")

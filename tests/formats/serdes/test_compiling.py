@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from formats.avro.schema import AvroSchema
+from formats.conversion import compile_serdes
 from formats.errors import EntryError
 from formats.program import Operation, run_operations
 from formats.serde import BYTES, Serde
 from formats.serdes.avro_frame import Frame, SchemaId
 from formats.serdes.avro_serde import AvroSerde
-from formats.serdes.conversions import compile_serdes, resolving
+from formats.serdes.conversions import resolving
 from formats.serdes.json_text import JsonSerde
 from formats.serdes.numeric import NumberSerde
 from formats.serdes.text import StringSerde, UuidSerde

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from formats.conversion import compile_serdes
 from formats.errors import EntryError, InvalidEntryError, TruncatedEntryError
 from formats.serde import BYTES, Serde
 from formats.serdes.boolean import BooleanSerde
-from formats.serdes.conversions import compile_serdes
 from formats.serdes.list_serde import ListSerde
 from formats.serdes.numeric import NumberSerde
 from formats.serdes.text import StringSerde, UuidSerde
