@@ -100,7 +100,7 @@ class SparkChecks:
 
     def check_packages(self) -> str:
         """Compare the packages of every executor with the driver's: ours and those that ours need."""
-        here = versions()
+        here, code = versions(), code_digest()
         for probe in self.probes:
             check_packages(probe)
             for name, version in here.items():
@@ -108,7 +108,7 @@ class SparkChecks:
                     raise RefusedError(
                         f"{name} is {theirs or 'missing'} on {probe.host}, and {version} here", hint=INSTALL
                     )
-            if probe.code != code_digest():
+            if probe.code != code:
                 raise RefusedError(
                     f"the executors on {probe.host} have another stateferry than the driver",
                     hint="remove it from their Python, which gets the job's own code, or install the same version",
