@@ -20,7 +20,7 @@ class UnsupportedKind:
     families: tuple[str, ...] = ()
     """Column families that no other kind has."""
     store_name: str | None = None
-    """A regular expression: Kafka Streams' own names for stores of this kind, and no others."""
+    """A regular expression: the owner's own names for stores of this kind, and no others."""
     likely_name: str | None = None
     """A regular expression for names that other stores may have too."""
 

@@ -1,1 +1,1 @@
-"""Formats of Kafka Streams, one module each."""
+"""Formats of Kafka Streams, and the kinds of its stores that have none."""

@@ -1,7 +1,7 @@
 """`System`: all that is particular to one stream processor, as a value of parts. Adding one is a module beside this one
 and a line in `registry.py`; docs/formats.md says more.
 
-Only its layout is required; the base class of each other part is "there is none". Data of the system that shares a
+Only its layout is required; the base class of each other part is its default. Data of the system that shares a
 RocksDB directory with the records is declared by its formats: `Format.metadata_families`, `metadata_keys` and
 `position_keys`; `Format.has_changelog` says whether a store has a changelog at all.
 """

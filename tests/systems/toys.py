@@ -1,7 +1,7 @@
 """Three toy systems, complete as they stand here, and what their stores hold.
 
-A system of the product is the same: formats in `formats/<system>/`, a module in `migrate/systems/`, and a line in each
-of the two registries. They look like Faust, Quix Streams and checkpoints of Spark:
+A system of the product is the same: formats in `formats/`, a module in `migrate/systems/`, and their lines in the two
+registries. They look like Faust, Quix Streams and checkpoints of Spark:
 
     tables        <application>/tables/<store>-<partition>.db/     a RocksDB directory
                     default   __toy__offset -> the offset of the last record applied, in ASCII; other keys are records
