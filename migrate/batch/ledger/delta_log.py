@@ -68,17 +68,15 @@ def versions(table: Path) -> range:
     log = log_directory(table)
     found = {int(file.stem) for file in log.glob("*.json") if file.stem.isdecimal()} if log.is_dir() else set()
     rendered = {int(file.name[5:25]) for file in table.glob("part-*.parquet") if file.name[5:25].isdecimal()}
-    whole = range(max((*found, *(each - 1 for each in rendered)), default=-1) + 1)
-    found |= rendered
-    missing = [each for each in whole[1:] if each not in found]
-    if missing:
-        last = next(after for before, after in pairwise((-1, *sorted(found))) if before < missing[-1] < after)
+    gaps = [gap for gap in pairwise(sorted({0, *found, *rendered})) if gap[1] - gap[0] > 1]
+    if gaps:
+        missing = sum(after - before - 1 for before, after in gaps)
         raise RefusedError(
-            f"the ledger's log lacks {len(missing):,} entries before {entry_file(table, last)}",
+            f"the ledger's log lacks {missing:,} entries before {entry_file(table, gaps[-1][1])}",
             hint="if no run of this migration wrote that file, move it out of the directory; else restore the missing "
             "entries from a backup",
         )
-    return whole
+    return range(max((*found, *(each - 1 for each in rendered)), default=-1) + 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,13 +121,14 @@ def test_the_number_of_a_torn_commit_stays_taken(tmp_path: Path) -> None:
     assert [row.run_id for row in read_repaired(tmp_path)] == ["r1", "r3"]
 
 
-def test_a_file_with_a_far_number_is_named_and_the_gap_before_it_is_not_filled(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [5000, 10**12], ids=["thousands", "more than can be listed"])
+def test_a_file_with_a_far_number_is_named_and_the_gap_before_it_is_not_filled(number: int, tmp_path: Path) -> None:
     Ledger(tmp_path, "m", "r1").commit(chunk_row(receipt()))
     log = tmp_path / "ledger" / "_delta_log"
-    (log / f"{5000:020d}.json").write_text("{}\n")
+    (log / f"{number:020d}.json").write_text("{}\n")
     found = sorted(log.iterdir())
     for ask in (read_ledger, read_repaired, lambda home: Ledger(home, "m", "r2")):
-        refused = raises(RefusedError, rf"lacks 4,997 entries before .*{5000:020d}\.json", ask, tmp_path)
+        refused = raises(RefusedError, rf"lacks {number - 3:,} entries before .*{number:020d}\.json", ask, tmp_path)
         assert "move it out of the directory" in refused.hint
     assert sorted(log.iterdir()) == found
 
