@@ -25,7 +25,11 @@ from formats.layout import TIMESTAMP
 from migrate.errors import InvalidStateStoreError, MigrationError, StateStoreMigratedError, StoreNotReadyError
 from migrate.model.display import plural
 from migrate.queries.open.partition import Partition, StoreDefinition
+from migrate.queries.views.key_value_view import KeyValueView
+from migrate.queries.views.versioned_view import VersionedView
+from migrate.queries.views.view_types import QueryableStoreType
 from migrate.queries.views.view_types import QueryableStoreTypes as Types
+from migrate.queries.views.windowed_views import SessionView, WindowView
 
 
 class ResultOrder(Enum):
@@ -187,6 +191,12 @@ class MultiVersionedKeyQuery:
 
 
 Query = KeyQuery | RangeQuery | WindowKeyQuery | WindowRangeQuery | VersionedKeyQuery | MultiVersionedKeyQuery
+_Type = (
+    QueryableStoreType[KeyValueView]
+    | QueryableStoreType[VersionedView]
+    | QueryableStoreType[SessionView]
+    | QueryableStoreType[WindowView]
+)
 _NOTHING: Mapping[tuple[str, int], int] = MappingProxyType({})
 
 
@@ -410,7 +420,7 @@ def _found(query: Query, partition: Partition, stored: Format, definition: Store
         return QueryResult(failure_reason=FailureReason.STORE_EXCEPTION, failure_message=str(error))
 
 
-def _type_of(query: Query, stored: Format) -> Any | None:
+def _type_of(query: Query, stored: Format) -> _Type | None:
     """The type of view that answers; None: a store of this format does not answer such a query."""
     has_times = TIMESTAMP in stored.carries
     is_timed = isinstance(query, TimestampedKeyQuery | TimestampedRangeQuery)
@@ -426,19 +436,25 @@ def _type_of(query: Query, stored: Format) -> Any | None:
     return None
 
 
-def _read(query: Query, view: Any) -> object:
-    match query:
-        case KeyQuery():
-            return view.get(query.key)
-        case RangeQuery():
+def _read(query: Query, view: KeyValueView | VersionedView | SessionView | WindowView) -> object:
+    found: object
+    match query, view:
+        case KeyQuery(), KeyValueView():
+            found = view.get(query.key)
+        case RangeQuery(), KeyValueView():
             scan = view.reverse_range if query.order is ResultOrder.DESCENDING else view.range
-            return scan(query.lower, query.upper)
-        case VersionedKeyQuery():
-            return view.get(query.key, query.as_of_timestamp)
-        case MultiVersionedKeyQuery():
+            found = scan(query.lower, query.upper)
+        case VersionedKeyQuery(), VersionedView():
+            found = view.get(query.key, query.as_of_timestamp)
+        case MultiVersionedKeyQuery(), VersionedView():
             is_ascending = query.order is ResultOrder.ASCENDING
-            return view.versions(query.key, query.time_from, query.time_to, ascending=is_ascending)
-        case WindowKeyQuery():
-            return view.fetch(query.key, query.time_from, query.time_to)
-        case WindowRangeQuery():
-            return view.fetch_all(query.time_from, query.time_to) if query.key is None else view.fetch(query.key)
+            found = view.versions(query.key, query.time_from, query.time_to, ascending=is_ascending)
+        case WindowKeyQuery(), WindowView():
+            found = view.fetch(query.key, query.time_from, query.time_to)
+        case WindowRangeQuery(), SessionView():
+            found = view.fetch(query.key)
+        case WindowRangeQuery(), WindowView() if query.time_from is not None and query.time_to is not None:
+            found = view.fetch_all(query.time_from, query.time_to)
+        case _:
+            raise AssertionError(f"{view} does not answer {query}")
+    return found
