@@ -49,6 +49,8 @@ def test_a_client_that_goes_away_ends_its_scan(asked: Asked) -> None:
     with stopped(asked):
         await_it(lambda: asked.metric("scans") == 1)
     await_it(lambda: asked.metric("scans") == 0)
+    await_it(lambda: asked.metric("streamed_records_total") > 0)
+    assert asked.metric("streamed_records_total") < len(KEYS)
 
 
 def test_scans_beyond_the_limit_are_to_come_again(asked: Asked) -> None:
