@@ -30,7 +30,7 @@ from uuid import UUID
 
 from formats import Serde
 from formats.errors import EntryError, InvalidEntryError
-from formats.serdes.json_text import NumberText, WrittenFloat, WrittenInt, dump_json
+from formats.serdes.json_text import JsonSerde, NumberText, WrittenFloat, WrittenInt, dump_json
 
 _NUMBERS = {"int16", "int32", "int64"}
 ENCODINGS = ("text", "hex", "base64url", "base64")
@@ -131,8 +131,6 @@ def _uuid(text: str) -> UUID:
 
 
 def _json(text: str) -> Any:  # noqa: ANN401
-    from formats.serdes.json_text import JsonSerde
-
     return JsonSerde().decode(text.encode())
 
 
