@@ -31,7 +31,7 @@ from migrate.queries.views.composite import records
 from migrate.spec.changelog_way import sees_times, takes_times
 from migrate.spec.conversion import conversion_ref, load_conversion
 from migrate.spec.spec import Spec
-from migrate.stores.state_store import after_prefix
+from migrate.stores.state_store import Record, after_prefix
 
 MOST_RECORDS = 100
 """Windows or sessions of one key that are shown."""
@@ -240,7 +240,7 @@ class SideBySideStores:
         """Each window or session of a key that either store has, in the order of stored keys."""
         source, target = self.conversion.source, self.conversion.target
 
-        def is_asked_for(entry: Entry) -> bool:
+        def is_asked_for(entry: Record) -> bool:
             return source.key_schema.unpack(entry[0])[0] == payload
 
         most = MOST_RECORDS + 1  # a key may have a million
@@ -309,7 +309,7 @@ class SideBySideStores:
         except EntryError:
             return old_key
 
-    def _converted(self, pair: Pair, key: bytes, value: bytes | None) -> tuple[Entry | None, str]:
+    def _converted(self, pair: Pair, key: bytes, value: bytes | None) -> tuple[Record | None, str]:
         """(the converted entry; None: there is none, why it is rejected)."""
         if value is None:
             return None, ""
@@ -385,9 +385,6 @@ def _verdict(
     return "equal" if is_equal else "different"
 
 
-Entry = tuple[bytes, bytes]
-
-
 class Pair:
     """A store partition of both stores, as they were when they were opened."""
 
@@ -430,11 +427,11 @@ class Pair:
     def new_value(self, key: bytes) -> bytes | None:
         return _value(self._new, key)
 
-    def scan_old(self, start: bytes | None, end: bytes | None) -> Iterator[Entry]:
+    def scan_old(self, start: bytes | None, end: bytes | None) -> Iterator[Record]:
         """The old entries in [start, end)."""
         return _scan(self._old, start, end)
 
-    def scan_new(self, start: bytes | None, end: bytes | None) -> Iterator[Entry]:
+    def scan_new(self, start: bytes | None, end: bytes | None) -> Iterator[Record]:
         return _scan(self._new, start, end)
 
     def check(self) -> None:
@@ -454,7 +451,7 @@ def _value(opened: Opened | None, key: bytes) -> bytes | None:
     return next((value for value in found if value is not None), None)
 
 
-def _scan(opened: Opened | None, start: bytes | None, end: bytes | None) -> Iterator[Entry]:
+def _scan(opened: Opened | None, start: bytes | None, end: bytes | None) -> Iterator[Record]:
     """The entries of all segments in one order of keys."""
     segments = () if opened is None else opened.segments
     return merge(*(records(each.entries.scan(start, end)) for each in segments), key=itemgetter(0))
