@@ -29,6 +29,12 @@ Verdict = Literal["equal", "different", "missing", "extra", "rejected", "dropped
     gone           the old store was removed by `finalize`
     nowhere        neither store has the key
 """
+_FIELDS = ("key", "value", "timestamp_ms", "headers", "window_start_ms", "window_end_ms", "problem")
+DEPTH = 8
+"""Levels of objects and lists whose fields have paths; what lies deeper is compared and shown as one."""
+_LEVELS = 100
+"""Of a value that is shown at all: what writes JSON and text goes a level deeper with each."""
+_PLAIN = re.compile(r"[^.\[\]\"]+")
 
 
 class _OfRecords(Value):
@@ -97,14 +103,6 @@ class GetReport(_OfRecords, Report):
     """Where the next record is, as `SideBySideStores.first` takes it."""
     leaves_out: tuple[str, ...] = ()
     """Fields of the converted record that are not compared, since a run takes them from the changelog."""
-
-
-_FIELDS = ("key", "value", "timestamp_ms", "headers", "window_start_ms", "window_end_ms", "problem")
-DEPTH = 8
-"""Levels of objects and lists whose fields have paths; what lies deeper is compared and shown as one."""
-_LEVELS = 100
-"""Of a value that is shown at all: what writes JSON and text goes a level deeper with each."""
-_PLAIN = re.compile(r"[^.\[\]\"]+")
 
 
 def reported(known: Format, key: bytes, value: bytes) -> RecordReport:

@@ -54,6 +54,9 @@ from migrate.systems.base import System
 Task = tuple[int, int]
 """(subtopology, partition)."""
 _HAS_LATEST, _HAS_ENDPOINT, _LISTS_TASKS, _NAMES_TOPOLOGIES, _NEWEST = 3, 2, 6, 10, 11
+_PAUSE_SECONDS = 3.0
+_STATE_THEM = "state the hosts and --partitions N, without --bootstrap and --hosts-from-group"
+_LOG = logging.getLogger("stateferry.hosts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,9 @@ class GroupHosts:
     def hosts(self, store: str) -> tuple[HostInfo, ...]:
         wanted = self.subtopologies.get(store, -1)
         return tuple(sorted({each.host for each in self.members if wanted in {task[0] for task in each.active}}))
+
+
+_NO_MEMBER = GroupHosts((), {})
 
 
 def member_tasks(members: Iterable[tuple[bytes, bytes]], group: str) -> tuple[MemberTasks, ...]:
@@ -183,11 +189,6 @@ def _task(data: _Reader, version: int) -> Task:
     return task
 
 
-_LOG = logging.getLogger("stateferry.hosts")
-_NO_MEMBER = GroupHosts((), {})
-_PAUSE_SECONDS = 3.0
-
-
 @dataclass(slots=True)
 class GroupPlacement:
     """The placement of an application's group, as it was when `refresh` asked last. Safe to read in any thread."""
@@ -265,9 +266,6 @@ def _check_can_be_asked(cluster: Cluster, name: str) -> None:
             f'the group {name} is of the protocol "{which}", whose members do not say which partitions they have',
             hint="list the hosts in a file: --hosts, or one by one: --peer",
         )
-
-
-_STATE_THEM = "state the hosts and --partitions N, without --bootstrap and --hosts-from-group"
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from migrate.stores.files import write_durably
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 _NAMED = frozenset({"record", "error", "enum", "fixed"})
 _KINDS = _NAMED | {"array", "map"}
+_FILE = "registry-answers.json"
 
 
 def inline_references(schema: Any, referenced: Iterable[Any]) -> Any:  # noqa: ANN401 - JSON
@@ -111,9 +112,6 @@ class _Inlining:
             if full_name in self._definitions:
                 return self.walk(self._definitions[full_name], full_name.rpartition(".")[0])
         return name
-
-
-_FILE = "registry-answers.json"
 
 
 @dataclass(frozen=True, slots=True)

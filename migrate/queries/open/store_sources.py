@@ -34,6 +34,8 @@ from migrate.stores.state_store import BatchSource, Record, Records
 from migrate.systems import STANDALONE, get_system
 from migrate.systems.base import System
 
+Side = Literal["live", "old", "new"]
+_NEW_IS_LIVE = (Step.CUT_OVER, Step.FINALIZING, Step.FINALIZED)
 _OPENINGS = count()
 _PROCESS = secrets.token_hex(6)
 
@@ -212,10 +214,6 @@ def check_unpacked(system: System, application: Path, partition: StorePartition)
 def lock_files(sites: list[Site]) -> list[Path]:
     """The lock files that their owner holds."""
     return [file for site in sites for file in site.system.layout.lock_files(site.application, [site.partition])]
-
-
-Side = Literal["live", "old", "new"]
-_NEW_IS_LIVE = (Step.CUT_OVER, Step.FINALIZING, Step.FINALIZED)
 
 
 class MigrationStores:
