@@ -144,13 +144,11 @@ def test_a_body_without_a_stated_length_is_not_read(
 def test_a_request_behind_a_scan_that_nobody_reads_is_not_read(pages: Path) -> None:
     """In the same packet, with fields behind its body that do not end."""
     head = "GET {} HTTP/1.1\r\nHost: localhost\r\n"
-    two = (
-        head.format("/stores/orders/all") + "\r\n" + head.format("/health") + "Transfer-Encoding: chunked\r\n\r\n0\r\n"
-    )
+    scan, behind = head.format("/stores/orders/all"), head.format("/health")
     piece = b"abc: defghijkl\r\n" * 4096
     with serving(orders_of(pages)) as asked:
         with socket.create_connection(asked.address) as connection:
-            connection.sendall(f"{two}Transfer-Encoding: chunked\r\n\r\n0\r\n".encode())
+            connection.sendall(f"{scan}\r\n{behind}Transfer-Encoding: chunked\r\n\r\n0\r\n".encode())
             connection.settimeout(1.0)
             with pytest.raises(TimeoutError):
                 for _ in range(1024):  # 64 MiB: more than the buffers of a connection hold
