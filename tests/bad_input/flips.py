@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 from migrate import Spec, abandon, cutover, finalize, plan, report, rollback, run, status, verify
 from migrate.engine.portable import RecordDigest
 from migrate.errors import CorruptionError, ExitCode, MigrationError, RefusedError
-from migrate.model.events import Event
 from migrate.stores.rocksdb.database import open_read_only
-from tests.support import digest_by_hand, make_store, numbered, raw_spec
+from tests.batch.switch.support import StopAt, StoppedError
+from tests.support import digest_by_hand, make_store, numbered, raises, raw_spec
 
 KINDS = {
     "marker": "stateferry-folder.json",
@@ -49,10 +49,6 @@ KEPT = {key: value for key, value in RECORDS.items() if not key.endswith(b"7")}
 DEAD = {key: value for key, value in RECORDS.items() if key not in KEPT}
 
 
-class StoppedError(Exception):
-    """Raised by a listener."""
-
-
 def make_spec(base: Path) -> Spec:
     """One RocksDB directory, in place, in several chunks, some records rejected."""
     return raw_spec(
@@ -65,15 +61,7 @@ def make_spec(base: Path) -> Spec:
 
 
 def _run_until(spec: Spec, name: str) -> None:
-    def listener(event: Event) -> None:
-        if event.name == name:
-            raise StoppedError
-
-    try:
-        run(spec, on_event=listener)
-    except StoppedError:
-        return
-    raise AssertionError(f"no event {name}")
+    raises(StoppedError, name, run, spec, on_event=StopAt(name))
 
 
 def _run_and_cut_over(spec: Spec) -> None:

@@ -18,10 +18,6 @@ from tests.durability.disk import KILL, Disk
 from tests.durability.recording import chunks_done, make_migration, result_of
 
 
-class StoppedError(Exception):
-    """Raised by a listener."""
-
-
 @dataclass(frozen=True, slots=True)
 class Stopped:
     """A migration that has come to some point: what is below `base`, again and again."""

@@ -7,29 +7,17 @@ import pytest
 
 from migrate import cutover, rollback, run, status
 from migrate.batch.ledger.table import read_ledger
-from migrate.model.events import Event
+from tests.batch.switch.support import StopAt, StoppedError
 from tests.support import make_store, numbered, raises, raw_spec, read_family
 
 pytestmark = pytest.mark.usefixtures("commit_per_chunk")
 A_YEAR = 365 * 86_400.0
 
 
-class _StoppedError(Exception):
-    """Raised by a listener."""
-
-
 def test_a_clock_that_is_set_back_between_runs_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = make_store(tmp_path / "old", numbered(1500))
     spec = raw_spec(tmp_path, source, target={"path": None}, run={"chunk_size": "4 KiB", "snapshot": "copy"})
-    done = 0
-
-    def stop(event: Event) -> None:
-        nonlocal done
-        done += event.name == "chunk.committed"
-        if done == 3:
-            raise _StoppedError
-
-    raises(_StoppedError, "", run, spec, on_event=stop)
+    raises(StoppedError, "", run, spec, on_event=StopAt("chunk.committed", 3))
     now = time.time
     monkeypatch.setattr(time, "time", lambda: now() - A_YEAR)
     report = run(spec)

@@ -19,6 +19,7 @@ from migrate.errors import SourceChangedError
 from migrate.model.events import Event
 from migrate.model.ledger_row import Step
 from migrate.spec.conversion import conversion_ref
+from tests.batch.switch.support import StopAt, StoppedError
 from tests.support import (
     KEY_VALUE,
     RAW,
@@ -27,22 +28,11 @@ from tests.support import (
     make_store,
     numbered,
     open_store,
+    raises,
     raw_spec,
     read_delta,
     read_family,
 )
-
-
-class StoppedError(Exception):
-    """Raised by a listener."""
-
-
-def stop_at(name: str) -> Callable[[Event], None]:
-    def listen(event: Event) -> None:
-        if event.name == name:
-            raise StoppedError(name)
-
-    return listen
 
 
 def changed(spec: Spec, **section: object) -> Spec:
@@ -83,8 +73,7 @@ def test_a_published_directory_that_was_moved_away_is_reported(tmp_path: Path) -
 def test_another_directory_at_the_targets_path_is_never_taken_for_ours(tmp_path: Path) -> None:
     """Even where it got the inode of the one that a crash left."""
     spec = raw_spec(tmp_path, make_store(tmp_path / "old", numbered(50)))
-    with pytest.raises(StoppedError):
-        run(spec, on_event=stop_at("publish.intended"))
+    raises(StoppedError, "", run, spec, on_event=StopAt("publish.intended"))
     (tmp_path / "new").mkdir()
     with pytest.raises(RefusedError, match="exists already"):
         run(spec)
@@ -92,8 +81,7 @@ def test_another_directory_at_the_targets_path_is_never_taken_for_ours(tmp_path:
 
 def test_a_crash_between_rename_and_row_is_recognised_whatever_the_chunk_size_then(tmp_path: Path) -> None:
     spec = raw_spec(tmp_path, make_store(tmp_path / "old", numbered(500)))
-    with pytest.raises(StoppedError):
-        run(spec, on_event=stop_at("publish.renamed"))
+    raises(StoppedError, "", run, spec, on_event=StopAt("publish.renamed"))
     assert run(changed(spec, run={"chunk_size": 4096})).state == "published"
     assert read_family(tmp_path / "new") == numbered(500)
 
@@ -115,8 +103,7 @@ def test_a_write_while_the_new_directory_is_built_is_refused(tmp_path: Path) -> 
 def test_any_path_will_do_for_the_ledger(name: str, tmp_path: Path) -> None:
     folder = tmp_path / name
     spec = raw_spec(folder, make_store(folder / "old", numbered(50)))
-    with pytest.raises(StoppedError):
-        run(spec, on_event=stop_at("assemble.started"))
+    raises(StoppedError, "", run, spec, on_event=StopAt("assemble.started"))
     assert status(spec).totals.records_out == 50
     assert run(spec).state == "published"
     assert [row.step for row in read_ledger(spec.home)][-1] is Step.PUBLISHED
@@ -146,8 +133,7 @@ def test_another_policy_for_rejects_holds_for_finished_chunks_too(policy: str, t
     source = make_store(tmp_path / "old", numbered(500))
     accepting = {"on_reject": "skip", "max_rejects": 1}
     spec = raw_spec(tmp_path, source, conversion={"function": "picky:convert"}, run=accepting)
-    with pytest.raises(StoppedError):
-        run(spec, on_event=stop_at("assemble.started"))
+    raises(StoppedError, "", run, spec, on_event=StopAt("assemble.started"))
     again = changed(spec, run={"on_reject": policy, "max_rejects": 1})
     if policy == "fail":
         with pytest.raises(Exception, match="key-00000007"):
@@ -167,7 +153,7 @@ def adding(suffix: bytes) -> Callable[[StateRecord], StateRecord]:
 def test_a_function_with_other_values_in_its_closure_is_another_function(tmp_path: Path) -> None:
     old, new = make_store(tmp_path / "old", numbered(50)), tmp_path / "new"
     with pytest.raises(StoppedError):
-        migrate_store(old, new, source=RAW, target=RAW, convert=adding(b"1"), on_event=stop_at("publish.started"))
+        migrate_store(old, new, source=RAW, target=RAW, convert=adding(b"1"), on_event=StopAt("publish.started"))
     with pytest.raises(SourceChangedError, match="function"):
         migrate_store(old, new, source=RAW, target=RAW, convert=adding(b"2"))
     migrate_store(old, new, source=RAW, target=RAW, convert=adding(b"1"))
@@ -180,8 +166,7 @@ def test_a_helper_beside_the_spec_is_part_of_the_function(tmp_path: Path) -> Non
     )
     (tmp_path / "helper_part.py").write_text("def same(record):\n    return record\n")
     spec = raw_spec(tmp_path, make_store(tmp_path / "old", numbered(50)), conversion={"function": "main_part:convert"})
-    with pytest.raises(StoppedError):
-        run(spec, on_event=stop_at("plan.stored"))
+    raises(StoppedError, "", run, spec, on_event=StopAt("plan.stored"))
     (tmp_path / "helper_part.py").write_text("def same(record):\n    return record if record.key else None\n")
     with pytest.raises(SourceChangedError, match="function"):
         run(spec)
@@ -244,8 +229,7 @@ def test_a_family_too_many_or_a_filled_default_does_not_stand_the_verification(t
             source={"format": KEY_VALUE},
             target=target,
         )
-        with pytest.raises(StoppedError):
-            run(spec, on_event=stop_at("verify.started"))
+        raises(StoppedError, "", run, spec, on_event=StopAt("verify.started"))
         (new,) = (spec.home / "new").glob("*/old")
         make_families(new, damage)
         with pytest.raises(VerificationError, match=r"column families|content"):
