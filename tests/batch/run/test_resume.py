@@ -1,8 +1,9 @@
 """Runs that stop at any point: the next one finishes, repeats nothing that was done, and gives the same store."""
 
+import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from migrate.batch.home import load_plan
 from migrate.batch.ledger.standing import read_standing
 from migrate.batch.ledger.table import Ledger, read_ledger
 from migrate.batch.steps import comparisons as verify_ranges
-from migrate.errors import FencedError
+from migrate.errors import ChunkFailedError, FencedError
 from migrate.model.events import RUN_EVENTS, Event
 from migrate.model.ledger_row import Step
 from migrate.model.receipt import Receipt, read_receipt
@@ -28,6 +29,7 @@ from tests.support import (
     make_store,
     numbered,
     raises,
+    raw_spec,
     read_delta,
     read_families,
     read_family,
@@ -217,6 +219,22 @@ def test_a_resume_with_another_chunk_size_does_the_rest(first: str, second: str,
     plan = load_plan(specs[0].home)
     assert plan is not None
     assert plan.revision == 2
+
+
+@pytest.mark.parametrize("spoil", [Path.unlink, lambda file: os.truncate(file, 100)], ids=["lost", "cut short"])
+def test_a_chunk_whose_file_is_not_here_is_not_recorded(spoil: Callable[[Path], object], tmp_path: Path) -> None:
+    """As where a worker has another directory under the work_dir's name."""
+    spec = raw_spec(tmp_path, make_store(tmp_path / "old", numbered(1500)), run={"chunk_size": "4 KiB"})
+
+    def lose(event: Event) -> None:
+        if event.name == "chunk.finished":
+            spoil(spec.home / event.facts["receipts"][0].written[0].file)
+
+    caught = raises(ChunkFailedError, f"its files are not in {spec.home}", run, spec, on_event=lose)
+    assert "one directory, mounted here and on every worker" in caught.hint
+    assert _receipts(spec) == []
+    run(spec)
+    assert read_family(tmp_path / "new") == numbered(1500)
 
 
 def test_a_lost_chunk_file_is_made_again(tmp_path: Path) -> None:
