@@ -1,6 +1,7 @@
 """The contract of an engine: each one does to the records of every pair of formats what the reference path does."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -119,6 +120,9 @@ def test_what_one_engine_declines_or_gives_up_the_next_one_does(
     assert (passed.engine, passed.written.records) == (engine, 1)
     create_database(tmp_path / "new", {}, {"default": [tmp_path / "new.sst"]}, {})
     assert read_family(tmp_path / "new") == {b"a": b"1"}
+    empty = replace(work, inputs=Inputs((str(make_store(tmp_path / "empty", {})),)))
+    assert rewrite(engines, empty, _hooks(), tmp_path / "none.sst", TableOptions()).written.records == 0
+    assert not (tmp_path / "none.sst").exists()
 
 
 def test_the_last_engine_takes_everything(tmp_path: Path) -> None:
