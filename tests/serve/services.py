@@ -70,13 +70,6 @@ class Asked:
             return rest(connection)
 
 
-def await_it(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def stopped(asked: Asked, path: str = "/stores/orders/all") -> socket.socket:
     """A client that asks, and reads nothing; its buffer is small, so that the rest soon waits in the service."""
     connection = socket.socket()

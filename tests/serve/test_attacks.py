@@ -22,7 +22,6 @@ from tests.serve.processes import OF_ORDERS, PARTITIONS, free_addresses, make_ho
 from tests.serve.services import (
     ORDERS,
     Asked,
-    await_it,
     make_orders,
     orders_of,
     rest,
@@ -30,6 +29,7 @@ from tests.serve.services import (
     stopped,
     text_definition,
 )
+from tests.shared.following import await_it
 from tests.shared.windowed import make_segments, session_key, session_time, window_key, window_time
 from tests.support import KEY_VALUE, make_store
 

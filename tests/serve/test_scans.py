@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from migrate.serve.http_messages import Limits
-from tests.serve.services import Asked, await_it, make_orders, orders_of, rest, serving, stopped
+from tests.serve.services import Asked, make_orders, orders_of, rest, serving, stopped
+from tests.shared.following import await_it
 
 KEYS = [f"order-{number:06d}" for number in range(40_000)]
 RECORD = "x" * 1000
