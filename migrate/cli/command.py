@@ -19,8 +19,9 @@ from click.core import ParameterSource
 
 from migrate.batch.stop import GRACE_SECONDS, RERUN, Stop
 from migrate.cli.options import add_common_options, current_output, read_environment
-from migrate.errors import ExitCode, MigrationError
+from migrate.errors import ExitCode, MigrationError, explain_system_error
 from migrate.show.output import Output, prepare_streams, streams_are_one, write_err, write_out
+from migrate.show.plain import visible_json, visible_message
 
 PROGRAM = "stateferry"
 
@@ -105,9 +106,7 @@ def without_garbage_collection() -> Iterator[None]:
 
 def exit_code_of(command: Callable[[], int | None], output: Output) -> int:
     """Run the command, report an error if there is one, and return the exit code."""
-    from migrate.errors import explain_system_error
     from migrate.model import reports  # noqa: F401 - an error may be that no further file can be opened
-    from migrate.show import plain as foreign_text  # noqa: F401
 
     if output.verbosity:
         _show_log_of_spark(output.verbosity)
@@ -157,8 +156,6 @@ def _variable(error: click.ClickException) -> str:
 
 
 def _report(message: str, hint: str, code: ExitCode, output: Output, *, is_bug: bool = False) -> None:
-    from migrate.show.plain import visible_json, visible_message
-
     message, hint = visible_message(output.named(message)), visible_message(output.named(hint))
     trace = traceback.format_exc() if is_bug or output.debug else ""
     if not (output.as_json and streams_are_one()):  # else the document has it all

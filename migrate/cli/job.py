@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from migrate.cli.command import Job, exit_code_of
+from migrate.batch.stop import Stop
+from migrate.cli.command import Job, exit_code_of, stopping_on_signals
 from migrate.cli.options import current_output
 from migrate.show.output import Output, user_output_to_stderr
 
@@ -86,9 +87,7 @@ def run_and_show(
     from migrate.batch.replay import replay_with
     from migrate.batch.run import run_with
     from migrate.batch.source.changelog_ends import parse_changelog_ends
-    from migrate.batch.stop import Stop
     from migrate.batch.switch.locked_migration import check_in_place
-    from migrate.cli.command import stopping_on_signals
     from migrate.model.events import each_of
     from migrate.show.text.progress import progress
     from migrate.show.text.report_text import show_run

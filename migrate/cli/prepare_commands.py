@@ -8,6 +8,7 @@ from migrate.cli.command import verb
 from migrate.cli.job import changelog_end_option, check_spark
 from migrate.cli.options import complete_formats, current_output, html_option, page_path, spec_argument
 from migrate.show.output import user_output_to_stderr, write_out
+from migrate.show.plain import printable_toml
 
 
 @click.command()
@@ -99,7 +100,6 @@ def init(
     stateferry init state/orders-app --store orders --to kafka-streams.timestamped-key-value --output -
     stateferry init my.db --from rocksdb.raw --to rocksdb.raw --name my-change
     """
-    from migrate.show.plain import printable_toml
     from migrate.show.text.report_text import show_init
     from migrate.survey.init_spec import init_spec
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 from click.core import ParameterSource
 
-from migrate.cli.command import verb, without_garbage_collection
+from migrate.batch.stop import Stop
+from migrate.cli.command import stopping_on_signals, verb, without_garbage_collection
 from migrate.cli.job import check_spark, fence_option, replay_options, run_and_show, run_options
 from migrate.cli.options import current_output, html_option, page_path, spec_argument
 from migrate.cli.switch_commands import switch_and_show
@@ -230,8 +231,6 @@ def verify(spec: str, *, mode: Literal["full", "digest"], master: str, no_spark:
     here = _without_spark(no_spark=no_spark, jobs=jobs)
     check_spark(on_spark=not here)
     from migrate.batch.steps.verify_command import verify as check
-    from migrate.batch.stop import Stop
-    from migrate.cli.command import stopping_on_signals
     from migrate.show.text.progress import progress
     from migrate.show.text.report_text import show_verify
     from migrate.spec.spec import load_spec
@@ -260,8 +259,6 @@ def catch_up(spec: str, *, master: str | None, fence: bool) -> None:
     """
     check_spark(on_spark=master is not None)
     from migrate.batch.catch_up import catch_up as work
-    from migrate.batch.stop import Stop
-    from migrate.cli.command import stopping_on_signals
     from migrate.show.text.progress import progress
     from migrate.show.text.report_text import show_catch_up
     from migrate.spec.spec import load_spec

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from migrate.cli.command import verb
+from migrate.batch.stop import Stop
+from migrate.cli.command import stopping_on_signals, verb
 from migrate.cli.job import accept_rejects_option, fence_option, unverified_option
 from migrate.cli.options import current_output, spec_argument
+from migrate.errors import InterruptedMigrationError, RefusedError
 from migrate.show.output import Output
+from migrate.show.plain import visible_message
 
 if TYPE_CHECKING:
     from migrate.model.reports import SwitchReport
@@ -24,9 +27,6 @@ _yes_option = click.option("--yes", is_flag=True, help="Remove them without a qu
 
 def _confirm(removed_by: Callable[[Spec], str], spec: Spec, output: Output) -> None:
     """Ask on a terminal before anything is removed. Raises RefusedError unless the answer is yes."""
-    from migrate.errors import InterruptedMigrationError, RefusedError
-    from migrate.show.plain import visible_message
-
     question = removed_by(spec) if output.asks else ""
     try:
         if not question or click.confirm(f"{visible_message(question)} Continue?"):
@@ -43,8 +43,6 @@ def switch_and_show(
 ) -> None:
     """Run the verb and show its report. The first signal does not end it: it takes a second."""
     import migrate
-    from migrate.batch.stop import Stop
-    from migrate.cli.command import stopping_on_signals
     from migrate.show.text.progress import details
     from migrate.show.text.report_text import show_switch
     from migrate.spec.spec import load_spec

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
 
 from migrate.model.display import UNPRINTABLE, one_line, visible
-from migrate.show.plain import Layout, has_colors, width_of
+from migrate.show.plain import Layout, has_colors, visible_json, visible_report, width_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -83,8 +83,6 @@ class Output:
         write_out(self.document(report) if self.as_json else "\n".join(as_text(self.readable(report), self)))
 
     def document(self, report: Report, indent: int | None = 2) -> str:
-        from migrate.show.plain import visible_json
-
         try:
             text = report.model_dump_json(indent=indent)
         except ValueError:  # half a surrogate pair in a value of an application, which UTF-8 cannot hold
@@ -93,8 +91,6 @@ class Output:
 
     def readable(self, report: R) -> R:
         """A copy of a report whose texts can be printed."""
-        from migrate.show.plain import visible_report
-
         return visible_report(report, self.named)
 
     def named(self, text: str, *, in_json: bool = False) -> str:
