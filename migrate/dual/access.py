@@ -8,7 +8,6 @@ from __future__ import annotations
 import atexit
 import logging
 import threading
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -26,12 +25,17 @@ from migrate.stores.cursor_file import AdapterCursor, write_cursor
 from migrate.stores.rocksdb.scan import TooManyTombstonesError
 from migrate.stores.state_store import BatchSource, Change
 
+_LOG = logging.getLogger(__name__)
 _CURSOR_SECONDS = 1.0
 _RAISE, _QUARANTINE = "raise", "quarantine"
 _CHECK_SECONDS = 10.0
 """Between two checks whether any old record is left; the estimate that there are some may be wrong."""
 _LAST_CHECK_SECONDS = 0.1
 """Between two checks once the estimate is that none is left."""
+_LOCK_TIMEOUT = 0.05
+_SECONDS_BETWEEN_COMPACTIONS = 60.0
+_MOST_COMPACTED_BYTES = 1 << 30
+"""A store of this size is compacted in some seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,13 +305,6 @@ class DualAccess:
         )
 
 
-_LOG = logging.getLogger(__name__)
-_LOCK_TIMEOUT = 0.05
-_SECONDS_BETWEEN = 60.0
-_MAX_BYTES = 1 << 30
-"""A store of this size is compacted in some seconds."""
-
-
 class Compaction:
     """One compaction, in a thread of its own: RocksDB lets Python's other threads run meanwhile."""
 
@@ -330,7 +327,7 @@ class Compaction:
     @property
     def ended_recently(self) -> bool:
         """Whether it is too early to compact again: an open iterator keeps the tombstones that are left."""
-        return self._ended_at is not None and time.monotonic() - self._ended_at < _SECONDS_BETWEEN
+        return self._ended_at is not None and monotonic() - self._ended_at < _SECONDS_BETWEEN_COMPACTIONS
 
     def wait(self, seconds: float | None) -> None:
         self._thread.join(seconds)
@@ -347,7 +344,7 @@ class Compaction:
         try:
             self._old.flush()
             self._old.compact()
-            self._ended_at = time.monotonic()
+            self._ended_at = monotonic()
             while not self._is_stopped.is_set():
                 if self._lock.acquire(timeout=_LOCK_TIMEOUT):  # close() holds it while it waits for this thread
                     try:
@@ -376,7 +373,7 @@ class Compactions:
     def is_worthwhile(self) -> bool:
         """Whether the store is small enough to be rewritten for its tombstones, and was not just now."""
         recently = self._last is not None and self._last.ended_recently
-        return self._pair.old.file_bytes <= _MAX_BYTES and not recently
+        return self._pair.old.file_bytes <= _MOST_COMPACTED_BYTES and not recently
 
     def start(self, then: Callable[[], None] = lambda: None) -> Compaction:
         self._last = Compaction(self._pair, self._lock, then)
