@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from formats import EntryError, Format
+from migrate.model.display import beginning
 from migrate.model.key_range import show_key
 from migrate.model.preview import Shown
 from migrate.model.values import Stored, Value
@@ -87,8 +88,7 @@ def _parts(left: object, right: object) -> Iterator[tuple[str, object, object]]:
 def _show(field: object) -> str:
     if isinstance(field, bytes):
         return show_key(field)
-    text = repr(field)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return beginning(repr(field), _LONGEST)
 
 
 def difference(

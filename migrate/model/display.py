@@ -80,6 +80,11 @@ def listed(names: Collection[str], most: int) -> str:
     return ", ".join([*islice(names, most), *(["..."] if len(names) > most else [])])
 
 
+def beginning(text: str, most: int) -> str:
+    """The text, or its first characters with dots for the others."""
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
 def visible(text: str) -> str:
     """The text with invisible characters made visible: controls, direction marks, surrogates."""
     if text.isprintable():

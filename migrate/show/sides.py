@@ -11,7 +11,7 @@ from os.path import commonprefix
 from typing import Any
 
 from formats.serdes.json_text import dump_json
-from migrate.model.display import UNPRINTABLE, moment, plural, size
+from migrate.model.display import UNPRINTABLE, beginning, moment, plural, size
 from migrate.model.preview import LONGEST, Shown, shown
 from migrate.queries.get_report import DEPTH, GetReport, RecordReport, SideBySide, field_path
 from migrate.show.output import Output
@@ -70,7 +70,7 @@ def summary(report: GetReport) -> str:
 
 def sentence(each: SideBySide) -> str:
     """What the verdict means, and why."""
-    return VERDICTS[each.verdict] + (f": {_beginning(each.reason, _LONGEST)}" if each.reason else "")
+    return VERDICTS[each.verdict] + (f": {beginning(each.reason, _LONGEST)}" if each.reason else "")
 
 
 def _record(each: SideBySide, layout: Layout) -> list[str]:
@@ -106,7 +106,7 @@ def rows_of(each: SideBySide) -> tuple[list[FieldRow], int]:
         kept = sorted(names, key=lambda name: order.index(marks.get(name, "")))[:_MOST_FIELDS]
         names = [name for name in names if name in set(kept)]
     texts = {name: _cut([fields.get(name, "") for fields in columns]) for name in names}
-    rows = [FieldRow(_beginning(name, _LONGEST_NAME), texts[name], marks.get(name, "")) for name in names]
+    rows = [FieldRow(beginning(name, _LONGEST_NAME), texts[name], marks.get(name, "")) for name in names]
     return rows, len({name for fields in columns for name in fields}) - len(rows)
 
 
@@ -181,11 +181,7 @@ def _cut(texts: list[str]) -> tuple[str, ...]:
         pairs = (pair for pair in ((texts[1], texts[2]), (texts[0], texts[1])) if all(pair) and pair[0] != pair[1])
         same = next((len(commonprefix(pair)) for pair in pairs), 0)  # noqa: RUF071 - of texts, not of paths
         start = same - _BEFORE if same > _LONGEST - _BEFORE else 0
-    return tuple(("..." if start and text else "") + _beginning(text[start:], _LONGEST) for text in texts)
-
-
-def _beginning(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[:longest]}..."
+    return tuple(("..." if start and text else "") + beginning(text[start:], _LONGEST) for text in texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,5 +226,4 @@ def _shown(each: SideBySide) -> dict[str, object]:
 def _heading(rows: Sequence[FieldRow]) -> str:
     """The key, with the times of its window."""
     shown = [row for row in rows if row.name.startswith(("key", "window"))]
-    text = ", ".join(next(filter(None, row.texts), "") for row in shown)
-    return text if len(text) <= _LONGEST_HEADING else f"{text[:_LONGEST_HEADING]}..."
+    return beginning(", ".join(next(filter(None, row.texts), "") for row in shown), _LONGEST_HEADING)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from migrate.model.display import moment, plural, size
+from migrate.model.display import beginning, moment, plural, size
 from migrate.model.preview import Shown
 from migrate.show.output import Output
 from migrate.show.plain import Layout
@@ -215,11 +215,7 @@ def _record(record: RecordShown, layout: Layout) -> list[str]:
 def _shown(data: Shown, digits: int) -> str:
     if data.size == 0:
         return "(empty)"
-    return f"{_shortened(data.text, _MOST_TEXT)}  {_shortened(data.hex, digits)}  ({plural(data.size, 'byte')})"
-
-
-def _shortened(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[:length]}..."
+    return f"{beginning(data.text, _MOST_TEXT)}  {beginning(data.hex, digits)}  ({plural(data.size, 'byte')})"
 
 
 def _records(family: FamilyReport) -> str:
