@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import click
 
+from migrate.cli import prepare_commands, query_commands, run_commands, switch_commands
 from migrate.cli.command import PROGRAM, Verbs
-from migrate.cli.prepare_commands import doctor, formats, init, inspect, plan, snapshot
-from migrate.cli.query_commands import get, serve
-from migrate.cli.run_commands import catch_up, rejects, replay, report, run, status, verify
-from migrate.cli.switch_commands import abandon, cutover, finalize, rollback
 from migrate.model.packages import VERSION
 
 
@@ -29,7 +26,7 @@ def main() -> None:
     """
 
 
-main.add_section("Prepare", inspect, formats, init, plan, doctor, snapshot)
-main.add_section("Migrate", run, status, verify, report, rejects, replay, catch_up)
-main.add_section("Query", get, serve)
-main.add_section("Switch", cutover, rollback, finalize, abandon)
+main.add_section("Prepare", *prepare_commands.VERBS)
+main.add_section("Migrate", *run_commands.VERBS)
+main.add_section("Query", *query_commands.VERBS)
+main.add_section("Switch", *switch_commands.VERBS)

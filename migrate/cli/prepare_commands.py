@@ -218,3 +218,7 @@ def snapshot(spec: str) -> None:
 
     output = current_output()
     output.show(take(load_spec(spec), on_event=details(output)), show_snapshot)
+
+
+VERBS = (inspect, formats, init, plan, doctor, snapshot)
+"""In the order of work, as the help lists them."""

@@ -210,3 +210,7 @@ def _definition(given: dict[str, str | int]) -> StoreDefinition:
 
 def _number(given: dict[str, str | int], name: str) -> int | None:
     return int(given[name]) if name in given else None
+
+
+VERBS = (get, serve)
+"""In the order of work, as the help lists them."""

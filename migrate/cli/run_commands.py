@@ -267,3 +267,7 @@ def catch_up(spec: str, *, master: str | None, fence: bool) -> None:
     with stopping_on_signals(stop), progress(output) as listener, user_output_to_stderr():
         report = work(loaded, master=master, fence=fence, on_event=listener, stop=stop)
     output.show(report, show_catch_up)
+
+
+VERBS = (run, status, verify, report, rejects, replay, catch_up)
+"""In the order of work, as the help lists them."""

@@ -150,3 +150,7 @@ def abandon(spec: str, *, yes: bool) -> None:
     if not yes:
         _confirm(removed_by_abandon, loaded, output)
     output.show(remove_files(loaded, on_event=details(output)), show_abandon)
+
+
+VERBS = (cutover, rollback, finalize, abandon)
+"""In the order of work, as the help lists them."""
