@@ -53,10 +53,10 @@ _HOMES = {
     "migrate.model.events": "Event",
     "migrate.model.preview": "RejectReason Shown",
     "migrate.model.reports": (
-        "AbandonReport Behind CatchUpReport ChangelogReport ChunkDone Column Concern Held RejectsReport "
-        "RunHistory RunReport RunSummary SetBack SnapshotReport StatusReport StepDone SwitchReport TailReport "
-        "Throughput VerifyReport Verifying"
+        "AbandonReport Behind CatchUpReport ChangelogReport Column Concern Held RejectsReport RunReport SetBack "
+        "SnapshotReport StatusReport SwitchReport TailReport Throughput VerifyReport Verifying"
     ),
+    "migrate.model.run_history": "ChunkDone RunHistory RunSummary StepDone",
     "migrate.queries.open.partition": "StoreDefinition",
     "migrate.queries.retries": "with_retries",
     "migrate.queries.queryable_stores": "QueryableStores",

@@ -9,7 +9,6 @@ from typing import Literal
 
 from migrate.model.comparison import Totals, Verification
 from migrate.model.display import plural
-from migrate.model.key_range import KeyRange
 from migrate.model.preview import RejectReason
 from migrate.model.values import Report, Value
 
@@ -226,7 +225,7 @@ class RunReport(StandingReport):
     """Which partitions of the old changelogs hold keys, where new ones are written, as far as the broker was asked."""
 
 
-class _ProgressReport(StandingReport):
+class ProgressReport(StandingReport):
     """The progress of a migration, over all runs."""
 
     chunks_left: int = 0
@@ -238,7 +237,7 @@ class _ProgressReport(StandingReport):
     """How many times a replay has replaced the function."""
 
 
-class StatusReport(_ProgressReport):
+class StatusReport(ProgressReport):
     """The state of the migration by its plan and ledger; no store is opened."""
 
     plan_revision: int | None = None
@@ -416,83 +415,3 @@ class WatchReport(StatusReport):
     """A message to the operator, of a sentence or two."""
     is_over: bool = False
     """Whether there is nothing left to follow."""
-
-
-class RunSummary(Value):
-    """One run of the migration, also one that committed no chunk: it may have assembled or verified."""
-
-    run_id: str
-    first_commit_ms: int
-    """Milliseconds since the epoch."""
-    last_commit_ms: int
-    chunks: int
-    records_in: int
-    seconds: float
-    """Seconds of work, summed over the chunks that it rewrote."""
-    kind: Literal["run", "replay"] = "run"
-    """The command; a replay that was interrupted may have been resumed by runs."""
-
-
-class ChunkDone(Value):
-    """One committed chunk, by its receipt."""
-
-    store_partition: str
-    database: str
-    number: int
-    keys: KeyRange
-    records_in: int
-    records_out: int
-    bytes_in: int
-    bytes_out: int
-    dropped: int
-    """Values that the function dropped."""
-    rejected: int
-    seconds: float
-    host: str
-    engine: str
-    started_at_ms: int
-    """Milliseconds since the epoch."""
-    committed_at_ms: int
-
-
-class StepDone(Value):
-    """One step in the ledger after the chunks."""
-
-    step: str
-    committed_at_ms: int
-    """Milliseconds since the epoch."""
-    store_partition: str | None
-    """The store partition of the step; None: it is a step of the whole migration."""
-    accepted: tuple[Concern, ...] = ()
-    """The concerns that were accepted with this step."""
-
-
-class RunHistory(_ProgressReport):
-    """The history of a migration over all of its runs."""
-
-    source_format: str
-    target_format: str
-    source: Path
-    new_stores: tuple[Path, ...]
-    made_at_ms: int
-    """Milliseconds since the epoch."""
-    runs: tuple[RunSummary, ...]
-    chunks: tuple[ChunkDone, ...]
-    dead_letters: Path | None
-    """The Delta table with those records, if they were kept."""
-    dead_letter_columns: tuple[Column, ...]
-    steps: tuple[StepDone, ...]
-    """The later steps, in the order of their commits."""
-    changelog: str
-    """What the migration means for the changelog, in a sentence."""
-    warnings: tuple[str, ...]
-
-    def milestones(self) -> list[list[StepDone]]:
-        """The steps in groups: consecutive rows of the same step for several store partitions are one group."""
-        grouped: list[list[StepDone]] = []
-        for step in self.steps:
-            if grouped and grouped[-1][-1].step == step.step and step.store_partition is not None:
-                grouped[-1].append(step)
-            else:
-                grouped.append([step])
-        return grouped

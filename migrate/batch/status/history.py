@@ -13,7 +13,8 @@ from migrate.batch.status.next_step import following
 from migrate.batch.status.status import asked, status_of
 from migrate.errors import system_errors_explained
 from migrate.model.ledger_row import Row, Step
-from migrate.model.reports import ChunkDone, Column, Concern, RunHistory, RunSummary, StatusReport, StepDone
+from migrate.model.reports import Column, Concern, StatusReport
+from migrate.model.run_history import ChunkDone, RunHistory, RunSummary, StepDone
 from migrate.model.values import of_valid
 from migrate.spec.spec import Spec
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 from migrate.batch.status.status import Span, pauses_of, spans_of
 from migrate.dry_run.dry_run_report import Sizes
 from migrate.model.display import duration, number, plural, share, size, visible
-from migrate.model.reports import ChunkDone
+from migrate.model.run_history import ChunkDone
 
 N = TypeVar("N", bound=float)
 _STEEP = 30

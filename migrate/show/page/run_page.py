@@ -12,7 +12,8 @@ from migrate.model.comparison import Verification
 from migrate.model.display import duration, moment, number, plural, size
 from migrate.model.key_range import show_key
 from migrate.model.packages import VERSION
-from migrate.model.reports import ChunkDone, Concern, Phase, RunHistory, State, Throughput
+from migrate.model.reports import Concern, Phase, State, Throughput
+from migrate.model.run_history import ChunkDone, RunHistory
 from migrate.show.page.plots import (
     Band,
     Bar,

@@ -19,7 +19,6 @@ from migrate.model.reports import (
     Concern,
     Held,
     RejectsReport,
-    RunHistory,
     RunReport,
     SetBack,
     SnapshotReport,
@@ -30,6 +29,7 @@ from migrate.model.reports import (
     Verifying,
     VerifyReport,
 )
+from migrate.model.run_history import RunHistory
 from migrate.show.output import Output
 from migrate.show.plain import ATTENTION, Layout
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from migrate.model.comparison import Mismatch, Totals, Verification
 from migrate.model.preview import RejectExample, RejectReason
-from migrate.model.reports import ChunkDone, RunHistory, RunSummary, StepDone, Throughput
+from migrate.model.reports import Throughput
+from migrate.model.run_history import ChunkDone, RunHistory, RunSummary, StepDone
 from tests.show.page.hostile import HOSTILE
 from tests.show.page.samples import MIB, NOON, planned, shown
 

@@ -7,7 +7,8 @@ from typing import get_args
 import pytest
 
 from migrate.model.comparison import Totals, Verification
-from migrate.model.reports import Column, Concern, RunHistory, State
+from migrate.model.reports import Column, Concern, State
+from migrate.model.run_history import RunHistory
 from migrate.show.page.run_page import run_page
 from tests.show.page.histories import empty_history, good_history, ugly_history
 from tests.show.page.hostile import HOSTILE

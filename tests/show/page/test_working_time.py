@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from migrate.model.key_range import KeyRange
-from migrate.model.reports import ChunkDone
+from migrate.model.run_history import ChunkDone
 from migrate.show.page.plots import RateOverTime, measure
 
 
