@@ -14,6 +14,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 
 import migrate
+from migrate.model.reports import ProgressReport, StandingReport
 from migrate.model.values import REPORT_SCHEMA, Report
 
 INTRODUCTION = f"""# What --json prints
@@ -24,6 +25,8 @@ something else, makes a new version. A command that fails prints an [ErrorReport
 exit code is in there too.
 
 Bytes (keys, values) are written as hex. Paths are absolute unless noted otherwise."""
+SHARED = {ProgressReport, StandingReport}
+"""What several reports have in common: no verb prints it by itself."""
 WORDS = {
     Any: "any JSON",
     str: "text",
@@ -36,11 +39,11 @@ WORDS = {
 
 
 def reports() -> list[type[Report]]:
-    """Every report that there is, wherever it is defined."""
+    """Every report that a verb prints, wherever it is defined."""
     for module in pkgutil.walk_packages(migrate.__path__, "migrate."):
         importlib.import_module(module.name)
     ours = {report for report in _below(Report) if report.__module__.startswith("migrate.")}
-    return sorted(ours, key=lambda report: report.__name__)
+    return sorted(ours - SHARED, key=lambda report: report.__name__)
 
 
 def _below(kind: type[Report]) -> Iterator[type[Report]]:
