@@ -8,6 +8,7 @@ from migrate.dry_run.estimate import (
     CHUNKS_PER_SLOT,
     MIB,
     MOST_CHUNKS,
+    SCAN,
     Load,
     best_chunk_size,
     chunk_size_warning,
@@ -37,6 +38,14 @@ def test_a_run_takes_no_less_than_its_biggest_chunk() -> None:
     even = Load(store_bytes=16 * GIB, piece=typical(117), slots=16, chunk_size=GIB)
     skewed = replace(even, chunk_sizes=(8 * GIB, *15 * [GIB // 2]))
     assert estimate(skewed).rewrite > 0.9 * 8 * estimate(replace(even, store_bytes=GIB)).rewrite
+
+
+def test_a_verification_reads_both_stores_and_in_full_converts_again() -> None:
+    rewrite = estimate(LOAD).rewrite
+    full, digest, off = (estimate(replace(LOAD, verify=mode)).verify for mode in ("full", "digest", "off"))
+    assert full == pytest.approx((1 + SCAN) * rewrite, rel=0.02)
+    assert digest == pytest.approx(2 * SCAN * rewrite, rel=0.02)
+    assert off == 0
 
 
 @pytest.mark.parametrize(
