@@ -17,7 +17,9 @@ sys.stdin.read()
 OPEN_STORE = """
 import sys
 from rocksdict import Options, Rdict
-database = Rdict(sys.argv[1], Options(raw_mode=True))
+options = Options(raw_mode=True)
+options.set_stats_dump_period_sec(0)  # RocksDB writes them to its log from the second second on
+database = Rdict(sys.argv[1], options)
 print("held", flush=True)
 sys.stdin.read()
 """
