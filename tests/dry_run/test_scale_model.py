@@ -6,6 +6,7 @@ import pytest
 
 from migrate.dry_run.estimate import (
     CHUNKS_PER_SLOT,
+    COPIED_PER_SECOND,
     MIB,
     MOST_CHUNKS,
     SCAN,
@@ -90,3 +91,17 @@ def test_a_chunk_size_far_from_a_good_one_is_named() -> None:
     assert "1,024 MiB" in many
     assert "fewer than the 16 slots" in few
     assert "this host has 16,384" in large
+
+
+@pytest.mark.parametrize("changes", [{"chunk_size": MIB}, {"chunk_size": TB // 4, "store_partitions": 1}])
+def test_chunks_that_are_cut_already_are_judged_like_any_of_their_size(changes: dict[str, int]) -> None:
+    load = replace(LOAD, **changes)  # type: ignore[arg-type]
+    cut = replace(load, chunk_sizes=(load.chunk_size,) * load.chunks)
+    assert chunk_size_warning(cut) is not None
+    assert chunk_size_warning(cut) == chunk_size_warning(load)
+
+
+def test_what_a_snapshot_copies_takes_time_before_the_run() -> None:
+    linked, copied = estimate(LOAD), estimate(replace(LOAD, copied_bytes=TB))
+    assert copied.plan == pytest.approx(linked.plan + TB / COPIED_PER_SECOND)
+    assert copied.seconds - linked.seconds == pytest.approx(copied.plan - linked.plan)
