@@ -48,6 +48,7 @@ def _alone(context: Context) -> Iterator[None]:
     """Raises FencedError in place of any error that comes after a run of another host has taken over.
 
     No lock reaches from host to host. Until the ledger is opened, a file of the folder that vanishes shows that run.
+    An interruption stays one: whoever asked for it knows why the command ends.
     """
     try:
         yield

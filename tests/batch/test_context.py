@@ -10,7 +10,7 @@ from migrate.batch.home import claim, store_plan
 from migrate.batch.ledger import standing as standing_module
 from migrate.batch.ledger.receipts_in_force import Revision
 from migrate.batch.ledger.table import Ledger, read_ledger
-from migrate.errors import FencedError, RefusedError
+from migrate.errors import FencedError, InterruptedMigrationError, RefusedError
 from migrate.model.journal import Journal
 from migrate.model.ledger_row import Step, chunk_row
 from migrate.model.receipt import Receipt
@@ -75,6 +75,13 @@ def test_a_command_that_gives_way_fences_no_other_off(context: Context) -> None:
         _elsewhere(context)
         context.record(Step.FAILED)
     assert [row.run_id for row in read_ledger(context.home)] == ["r1", "r2", "r2"]
+
+
+def test_an_interruption_stays_one_after_another_run_has_taken_over(context: Context) -> None:
+    with pytest.raises(InterruptedMigrationError), command(context):
+        context.open_ledger("m")
+        _elsewhere(context)
+        raise InterruptedMigrationError("interrupted")
 
 
 def test_an_error_after_another_run_has_taken_over_names_that_run(context: Context) -> None:
