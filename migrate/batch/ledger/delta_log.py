@@ -24,6 +24,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -106,6 +107,7 @@ class LedgerLog:
     def __init__(self, home: Path) -> None:
         self._table = home / LEDGER
         self._known: dict[int, Entry] = {}
+        self._beginning = b""
 
     def rows(self) -> list[Row]:
         """Every row, in the order of commits; none if there is no ledger yet.
@@ -120,11 +122,20 @@ class LedgerLog:
     def entries(self) -> list[Entry]:
         """Every version. Raises RefusedError for a newer schema or a gap."""
         whole = versions(self._table)
+        self._forget_another()
         inodes = {}
         if whole and log_directory(self._table).is_dir():
             with os.scandir(log_directory(self._table)) as listed:
                 inodes = {file.name: file.inode() for file in listed}
         return [self._entry(version, inodes.get(f"{version:020d}.json", 0)) for version in whole]
+
+    def _forget_another(self) -> None:
+        """A ledger that was started again: the file system may have given its entries the inodes of those before."""
+        beginning = b""
+        with suppress(OSError):
+            beginning = entry_file(self._table, 0).read_bytes()  # with the table's id, which no other table has
+        if beginning != self._beginning:
+            self._known, self._beginning = {}, beginning
 
     def _entry(self, version: int, inode: int) -> Entry:
         known = self._known.get(version)

@@ -167,6 +167,19 @@ def test_a_ledger_that_was_started_again_is_another_one(home: Path) -> None:
     assert [row.run_id for row in log.rows()] == ["r2"]
 
 
+def test_a_ledger_that_was_started_again_is_another_one_though_its_entries_have_the_inodes_of_the_first(
+    home: Path, tmp_path: Path
+) -> None:
+    log = LedgerLog(home)
+    log.rows()
+    another = Ledger(tmp_path / "another", "m", "r2")
+    while len(_entries(tmp_path / "another")) < len(_entries(home)):
+        another.commit(another.row(Step.RUN))
+    for entry, other in zip(_entries(home), _entries(tmp_path / "another"), strict=True):
+        entry.write_bytes(other.read_bytes())
+    assert log.rows() == [*another.rows]
+
+
 def test_no_byte_of_an_entry_changes_unnoticed(home: Path) -> None:
     entry = _entries(home)[1]
     content = entry.read_bytes()
