@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from formats import Conversion
 from migrate.batch.home import check_ours
+from migrate.batch.ledger.delta_log import LedgerLog
 from migrate.batch.ledger.gates import NOTHING_ACCEPTED, Acceptance
 from migrate.batch.ledger.receipts_in_force import under_reject_policy
 from migrate.batch.ledger.standing import Standing, read_standing
@@ -63,6 +64,11 @@ class Context:
     def home(self) -> Path:
         """The migration's own folder. Resolving it takes a system call for each of its parents."""
         return self.spec.home
+
+    @cached_property
+    def log(self) -> LedgerLog:
+        """The ledger's log, of which no entry is read twice."""
+        return LedgerLog(self.home)
 
     @cached_property
     def application(self) -> Path:
@@ -125,7 +131,7 @@ class Context:
             )
         from migrate.batch.ledger.table import Ledger  # loads delta-rs, which only commands that commit need
 
-        self._ledger = Ledger(self.home, migration_id, self.run_id, command=self.command)
+        self._ledger = Ledger(self.home, migration_id, self.run_id, command=self.command, log=self.log)
         self.standing = before.with_rows(self._ledger.rows)
         if self.standing.revision_id != before.revision_id:
             raise _meanwhile("a run on another host has replaced the function of this migration meanwhile")

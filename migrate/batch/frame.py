@@ -19,7 +19,7 @@ from migrate.model.ledger_row import Row
 
 def _repaired(context: Context) -> Sequence[Row]:
     finish_abandoned(context.home)
-    return read_repaired(context.home, context.warn)
+    return read_repaired(context.home, context.warn, log=context.log)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import pytest
 from migrate.batch.context import Context
 from migrate.batch.frame import command
 from migrate.batch.home import claim, store_plan
+from migrate.batch.ledger import delta_log
 from migrate.batch.ledger import standing as standing_module
 from migrate.batch.ledger.receipts_in_force import Revision
 from migrate.batch.ledger.table import Ledger, read_ledger
@@ -32,6 +33,19 @@ def context(tmp_path: Path) -> Context:
     store_plan(context.home, plan(chunk()))
     Ledger(context.home, "m", "r1")
     return context
+
+
+def test_a_command_reads_each_entry_of_the_ledger_once(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    parse, read = delta_log._parse, list[int]()
+
+    def parsed(content: str, version: int, inode: int, where: str) -> delta_log.Entry:
+        read.append(version)
+        return parse(content, version, inode, where)
+
+    monkeypatch.setattr(delta_log, "_parse", parsed)
+    with command(context):
+        context.commit(chunk_row(receipt()))
+    assert read == [0, 1]
 
 
 def _elsewhere(context: Context, step: Step = Step.ASSEMBLED, detail: Stored | None = None) -> None:

@@ -19,16 +19,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tempfile
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic_core import from_json
 
@@ -47,6 +48,8 @@ _ROWS = "stateferry.rows"
 _TRANSACTION = f'"appId": "{_APPLICATION}"'
 _SEALED, _SEALED_END = '{"commitInfo":', "}"
 _BINARY = ("start_key", "end_key")
+_ENTRY = re.compile(r"(\d+)\.json")
+_PART = re.compile(r"part-(\d{20})-.*\.parquet")
 _UNSYNCED = 256
 """Versions whose data files may not be on disk yet after a power cut: the commits of a minute."""
 
@@ -61,15 +64,37 @@ def entry_file(table: Path, version: int) -> Path:
     return log_directory(table) / f"{version:020d}.json"
 
 
-def versions(table: Path) -> range:
+class _Listing(NamedTuple):
+    """What the table's directories name, by version."""
+
+    inodes: dict[int, int]
+    """Of log entries."""
+    parts: dict[int, list[str]]
+    """Names of data files."""
+
+
+def _listed(table: Path) -> _Listing:
+    listing = _Listing({}, {})
+    for file in _files_in(log_directory(table)):
+        if (entry := _ENTRY.fullmatch(file.name)) is not None:
+            listing.inodes[int(entry[1])] = file.inode()
+    for file in _files_in(table):
+        if (part := _PART.fullmatch(file.name)) is not None:
+            listing.parts.setdefault(int(part[1]), []).append(file.name)
+    return listing
+
+
+def _files_in(folder: Path) -> Iterator[os.DirEntry[str]]:
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as listed:
+        yield from listed
+
+
+def _versions(table: Path, listing: _Listing) -> range:
     """The versions that the log has entries of, or should have: those before a data file are committed before it.
 
     Raises RefusedError where entries are missing, and their data files too: nobody knows what they held.
     """
-    log = log_directory(table)
-    found = {int(file.stem) for file in log.glob("*.json") if file.stem.isdecimal()} if log.is_dir() else set()
-    rendered = {int(file.name[5:25]) for file in table.glob("part-*.parquet") if file.name[5:25].isdecimal()}
-    gaps = [gap for gap in pairwise(sorted({0, *found, *rendered})) if gap[1] - gap[0] > 1]
+    gaps = [gap for gap in pairwise(sorted({0, *listing.inodes, *listing.parts})) if gap[1] - gap[0] > 1]
     if gaps:
         missing = sum(after - before - 1 for before, after in gaps)
         raise RefusedError(
@@ -77,7 +102,7 @@ def versions(table: Path) -> range:
             hint="if no run of this migration wrote that file, move it out of the directory; else restore the missing "
             "entries from a backup",
         )
-    return range(max((*found, *(each - 1 for each in rendered)), default=-1) + 1)
+    return range(max((*listing.inodes, *(each - 1 for each in listing.parts)), default=-1) + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +130,7 @@ class LedgerLog:
     """Reads one ledger repeatedly, parsing only the entries that are new. Nothing is written."""
 
     def __init__(self, home: Path) -> None:
-        self._table = home / LEDGER
+        self.table = home / LEDGER
         self._known: dict[int, Entry] = {}
         self._beginning = b""
 
@@ -116,43 +141,48 @@ class LedgerLog:
         """
         entries = self.entries()
         if (lost := next((entry for entry in entries if entry.is_lost), None)) is not None:
-            raise damaged_ledger(str(self._table), f"{entry_file(self._table, lost.version).name} {lost.flaw}")
+            raise damaged_ledger(str(self.table), f"{entry_file(self.table, lost.version).name} {lost.flaw}")
         return [row for entry in entries for row in entry.rows]
 
     def entries(self) -> list[Entry]:
         """Every version. Raises RefusedError for a newer schema or a gap."""
-        whole = versions(self._table)
+        listing = _listed(self.table)
         self._forget_another()
-        inodes = {}
-        if whole and log_directory(self._table).is_dir():
-            with os.scandir(log_directory(self._table)) as listed:
-                inodes = {file.name: file.inode() for file in listed}
-        return [self._entry(version, inodes.get(f"{version:020d}.json", 0)) for version in whole]
+        self._known = {version: self._entry(version, listing) for version in _versions(self.table, listing)}
+        return [*self._known.values()]
+
+    @property
+    def newest(self) -> int:
+        """The newest version that was read; -1: there is none."""
+        return len(self._known) - 1
 
     def _forget_another(self) -> None:
         """A ledger that was started again: the file system may have given its entries the inodes of those before."""
         beginning = b""
         with suppress(OSError):
-            beginning = entry_file(self._table, 0).read_bytes()  # with the table's id, which no other table has
+            beginning = entry_file(self.table, 0).read_bytes()  # with the table's id, which no other table has
         if beginning != self._beginning:
             self._known, self._beginning = {}, beginning
 
-    def _entry(self, version: int, inode: int) -> Entry:
-        known = self._known.get(version)
+    def _entry(self, version: int, listing: _Listing) -> Entry:
+        inode, known = listing.inodes.get(version, 0), self._known.get(version)
         if known is None or known.inode != inode or known.flaw:
-            known = self._known[version] = _read_entry(self._table, version, inode)
+            known = _read_entry(self.table, version, inode, listing.parts.get(version, ()))
         return known
 
 
-def _read_entry(table: Path, version: int, inode: int) -> Entry:
+def _read_entry(table: Path, version: int, inode: int, parts: Sequence[str]) -> Entry:
     try:
         with open(entry_file(table, version), "rb", buffering=0) as file:  # noqa: PTH123 - thousands: a Path is slow
             return _parse(file.read().decode(), version, inode, str(table))
     except (OSError, ValueError, LookupError, TypeError, DamagedLedgerError) as error:
         flaw = "is missing" if isinstance(error, FileNotFoundError) else "is not as it was written"
-    data, rows = _rendered(table, version) if version else (None, [])
-    part = None if data is None else (data.name, data.stat().st_size)
-    return Entry(version, inode, tuple(rows), part, flaw=flaw)
+    if not version or len(parts) != 1:  # of several a damaged one may be the one that was committed
+        return Entry(version, inode, flaw=flaw)
+    rows = _rows_of(table / parts[0], version)
+    if rows is None:
+        return Entry(version, inode, flaw=flaw)
+    return Entry(version, inode, tuple(rows), (parts[0], (table / parts[0]).stat().st_size), flaw=flaw)
 
 
 def _parse(content: str, version: int, inode: int, where: str) -> Entry:
@@ -262,20 +292,6 @@ def rows_in_file(file: Path) -> list[dict[str, Any]]:
     return list(content.to_pylist())
 
 
-def _parts(table: Path, version: int) -> list[Path]:
-    return list(table.glob(f"part-{version:020d}-*.parquet"))
-
-
-def _rendered(table: Path, version: int) -> tuple[Path | None, list[Row]]:
-    """The data file of a version and its rows; None where it is lost, or several runs have tried to commit it.
-
-    So a damaged one counts, too: the other may be that of the run that came too late.
-    """
-    files = _parts(table, version)
-    rows = _rows_of(files[0], version) if len(files) == 1 else None
-    return (None, []) if rows is None else (files[0], rows)
-
-
 def _rows_of(file: Path, version: int) -> list[Row] | None:
     import pyarrow as pa
 
@@ -286,15 +302,14 @@ def _rows_of(file: Path, version: int) -> list[Row] | None:
     return rows if {row.sequence for row in rows} == {version} else None
 
 
-def repair(home: Path) -> tuple[Path, ...]:
+def repair(log: LedgerLog) -> tuple[Path, ...]:
     """Write again what is damaged, and return these files, which are set aside beside the ledger.
 
     Of data files the sizes are compared, and the newest are read: only they can be torn. A row that is lost in both
     its copies is restored by other means: that of a chunk from its receipt, that of any other step from what the step
     left on disk. Repeating it, after a crash too, does what is left. Raises RefusedError for a newer schema or a gap.
     """
-    table = home / LEDGER
-    entries = LedgerLog(home).entries()
+    table, entries = log.table, log.entries()
     if not entries:
         return ()
     with os.scandir(table) as listed:

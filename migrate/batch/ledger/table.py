@@ -22,8 +22,8 @@ from typing import Generic, TypeVar
 import deltalake  # noqa: F401 - where the extra is missing, a command that commits is refused at once
 import pyarrow  # noqa: F401
 
-from migrate.batch.home import LEDGER, LEDGER_DAMAGED
-from migrate.batch.ledger.delta_log import LedgerLog, as_entry, entry_file, log_directory, repair, versions, write_part
+from migrate.batch.home import LEDGER_DAMAGED
+from migrate.batch.ledger.delta_log import LedgerLog, as_entry, entry_file, log_directory, repair, write_part
 from migrate.errors import FencedError, explain_system_error
 from migrate.model.ledger_row import Row, Step, check_migration
 from migrate.model.values import Stored, compact
@@ -38,32 +38,37 @@ def read_ledger(home: Path) -> list[Row]:
     return LedgerLog(home).rows()
 
 
-def read_repaired(home: Path, warn: Callable[[str], None] | None = None) -> list[Row]:
+def read_repaired(home: Path, warn: Callable[[str], None] | None = None, *, log: LedgerLog | None = None) -> list[Row]:
     """Every row, after a repair if files are damaged: those are set aside, and `warn` is called with a sentence.
 
-    Raises RefusedError for a newer schema or a gap.
+    `log`: what was read before. Raises RefusedError for a newer schema or a gap.
     """
-    repaired = repair(home)
+    log = log or LedgerLog(home)
+    repaired = repair(log)
     if repaired and warn is not None:
         names = ", ".join(sorted({file.name for file in repaired}))
         warn(f"the ledger was damaged, and is repaired: {names}; as found, they are in {home / LEDGER_DAMAGED}")
-    return read_ledger(home)
+    return log.rows()
 
 
 class Ledger:
     """The ledger, opened by one run. Opening it fences off every earlier run."""
 
-    def __init__(self, home: Path, migration_id: str, run_id: str, *, command: str = "run") -> None:
-        """`command`: the one that opens it, which is recorded unless it is `run`."""
-        self._folder = home / LEDGER
+    def __init__(
+        self, home: Path, migration_id: str, run_id: str, *, command: str = "run", log: LedgerLog | None = None
+    ) -> None:
+        """`command`: the one that opens it, which is recorded unless it is `run`. `log`: what was read before."""
+        log = log or LedgerLog(home)
+        self._folder = log.table
         self._migration_id = migration_id
         self._run_id = run_id
-        self._create()
+        if not log.entries():
+            self._create()
         self._written = b""
-        self._version = versions(self._folder)[-1]
+        self._rows = log.rows()
+        self._version = log.newest
         for path in (entry_file(self._folder, self._version), log_directory(self._folder)):
             fsync_file(path)  # the run that wrote it may have been killed before it was durable
-        self._rows = read_ledger(home)
         check_migration(self.rows, migration_id, self._folder)
         self.commit(self.row(Step.RUN, detail={} if command == "run" else {"command": command}))
 
@@ -109,8 +114,6 @@ class Ledger:
             raise _fenced(self._folder)
 
     def _create(self) -> None:
-        if versions(self._folder):
-            return
         make_directories(self._folder)
         check_has_links(self._folder)
         make_directories(log_directory(self._folder))

@@ -26,7 +26,6 @@ from migrate.batch.home import (
 from migrate.batch.identity import RetiredStores
 from migrate.batch.ledger.changelog_standing import ChangelogStanding
 from migrate.batch.ledger.standing import Standing, read_standing
-from migrate.batch.ledger.table import read_ledger
 from migrate.batch.run_lock import pid_at_work
 from migrate.batch.source.snapshot import snapshot_record
 from migrate.batch.switch.finalize import FREED
@@ -95,7 +94,7 @@ def _remove(context: Context) -> tuple[tuple[Path, ...], ReleasedTopics]:
 def _rows(context: Context) -> list[Row]:
     """The ledger's rows, unrepaired; none where an earlier `abandon` was killed: this one goes on with it."""
     try:
-        return [] if is_abandoned(context.home) else read_ledger(context.home)
+        return [] if is_abandoned(context.home) else context.log.rows()
     except DamagedLedgerError:
         if context.spec.changelog is not None and context.spec.changelog.way == "append":
             raise  # it alone knows what has to be undone at the broker

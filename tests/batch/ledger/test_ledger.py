@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable
 
 from migrate.batch.ledger import table
-from migrate.batch.ledger.delta_log import repair
+from migrate.batch.ledger.delta_log import LedgerLog, repair
 from migrate.batch.ledger.receipts_in_force import Revision
 from migrate.batch.ledger.table import Ledger, read_ledger, read_repaired
 from migrate.errors import ChunkFailedError, ExitCode, FencedError, RefusedError
@@ -117,7 +117,7 @@ def test_the_number_of_a_torn_commit_stays_taken(tmp_path: Path) -> None:
     with pytest.raises(FencedError):
         first.commit(chunk_row(receipt()))
     assert [row.run_id for row in Ledger(tmp_path, "m", "r3").rows] == ["r1", "r3"]
-    assert repair(tmp_path) == ()
+    assert repair(LedgerLog(tmp_path)) == ()
     assert [row.run_id for row in read_repaired(tmp_path)] == ["r1", "r3"]
 
 

@@ -73,7 +73,7 @@ def test_a_lost_data_file_is_written_again_with_its_entry(
     assert read_ledger(home) == before
     assert read_repaired(home) == read_ledger(home) == log.rows() == before
     assert as_rows(read_delta(home / "ledger"), "the table") == before
-    assert repair(home) == ()
+    assert repair(LedgerLog(home)) == ()
 
 
 @pytest.mark.parametrize("which", [0, 1, 2, -1])
@@ -89,7 +89,7 @@ def test_a_lost_entry_is_written_again_from_its_data_file(
     spoil(entry)
     assert read_ledger(home) == before
     assert read_repaired(home) == read_ledger(home) == log.rows() == before
-    assert repair(home) == ()
+    assert repair(LedgerLog(home)) == ()
     assert as_rows(read_delta(home / "ledger"), "the table") == before
 
 
@@ -103,7 +103,7 @@ def test_entries_that_are_all_lost_are_written_again_but_for_one_that_may_not_ha
     if not left:
         shutil.rmtree(log)
     assert read_ledger(home) == read_repaired(home) == before[:-1]
-    assert repair(home) == ()
+    assert repair(LedgerLog(home)) == ()
     Ledger(home, "m", "r2")
     assert as_rows(read_delta(home / "ledger"), "the table") == read_ledger(home)
 
@@ -193,7 +193,7 @@ def test_another_program_may_change_the_table(home: Path) -> None:
     DeltaTable(str(home / "ledger")).alter.set_table_properties({"delta.logRetentionDuration": "interval 9 days"})
     assert "stateferry" in _entries(home)[-1].read_text(), "in the table's name"
     assert read_ledger(home) == before
-    assert repair(home) == ()
+    assert repair(LedgerLog(home)) == ()
     Ledger(home, "m", "r2")
     assert as_rows(read_delta(home / "ledger"), "the table") == read_ledger(home)
 
@@ -203,7 +203,7 @@ def test_a_data_file_with_other_rows_is_written_again(home: Path) -> None:
     size = file.stat().st_size
     write_part(file.parent, 1, [before[0].model_copy(update={"run_id": "r2"})]).replace(file)
     assert file.stat().st_size == size
-    assert repair(home) == (file,)
+    assert repair(LedgerLog(home)) == (file,)
     assert as_rows(read_delta(home / "ledger"), "the table") == read_ledger(home) == before
 
 
