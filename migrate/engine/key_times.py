@@ -1,4 +1,4 @@
-"""The times of keys: a sorted run made from a changelog, and the look-up of a batch's keys in it.
+"""The times of keys: the sorted run that is made from a changelog, and the look-up of a batch's keys in it.
 
 A run is a RocksDB directory of its own. An entry holds a block of keys, as an entry of each key would take twice the
 time to read; the entry's own key is the last one of them:

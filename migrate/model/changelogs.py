@@ -252,7 +252,7 @@ def _oldest(newest_ms: int | None, retention_ms: int, size_ms: int) -> int:
 
 
 class Rebuilt(Stored):
-    """What was done of one: `detail` of a REBUILT row, of which the last one counts."""
+    """What was done of a store partition that no host has: `detail` of a REBUILT row, of which the last one counts."""
 
     changelog: Changelog
     tail: Tail

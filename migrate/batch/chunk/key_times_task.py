@@ -1,16 +1,4 @@
-"""The times of keys: a sorted run made from a changelog, and the look-up of a batch's keys in it.
-
-A run is a RocksDB directory of its own. An entry holds a block of keys, as an entry of each key would take twice the
-time to read; the entry's own key is the last one of them:
-
-| offset | size      | field                                                                |
-|--------|-----------|----------------------------------------------------------------------|
-| 0      | 4         | number of keys, big-endian                                           |
-| 4      | 4         | size of each key, big-endian; -1: they differ                        |
-| then   | 4 each    | size of each key, big-endian; only where they differ                 |
-| then   | as stated | the keys                                                             |
-| then   | 8 each    | the time of each key, signed 64-bit big-endian milliseconds          |
-"""
+"""Making the run of one store partition, with the time of each of its keys, from its changelog (`engine.key_times`)."""
 
 from __future__ import annotations
 
