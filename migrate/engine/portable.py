@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from operator import add
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 import xxhash
 
@@ -26,7 +26,7 @@ from migrate.engine.columns import TIME_BYTES, CompiledProgram, compile_program,
 from migrate.engine.engine import Digest, FamilyWork, Hooks, NewFamily, OnRecord, Passed
 from migrate.engine.key_times import TimesColumn
 from migrate.engine.left_out import LeftOut
-from migrate.engine.rejects import CountRejects, FailOnReject, RejectsByReason, loss_not_allowed
+from migrate.engine.rejects import RejectsByReason, loss_not_allowed
 from migrate.model.key_range import KeyRange
 from migrate.stores.batch import Batch
 from migrate.stores.merge import batches_without, paired, untouched
@@ -134,25 +134,6 @@ def convert_all(batches: Iterator[Batch], convert: Converter, on_batch: Callable
         if converted.keys:
             yield converted
         del converted
-
-
-def reject_policy(
-    on_reject: Literal["fail", "skip", "dead-letter"],
-    where: str,
-    partition: str,
-    file: Path,
-    limit: int | None,
-    *,
-    has_function: bool,
-) -> CountRejects:
-    """What is to become of records that cannot be converted; `file`: for dead letters."""
-    if on_reject == "fail":
-        return FailOnReject(where, has_function=has_function)
-    if on_reject == "skip":
-        return CountRejects(where, limit, has_function=has_function)
-    from migrate.engine.rejects import KeepRejects  # imports pyarrow
-
-    return KeepRejects(where, partition, file, limit, has_function=has_function)
 
 
 class RecordDigest:

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from formats import LossError
 from migrate.errors import RefusedError, RejectedError
@@ -28,6 +28,8 @@ EXAMPLES = 3
 MOST_COUNTED = 1000
 OTHER = "other reasons"
 _LONGEST_REASON = 500
+_BUFFERED_RECORDS = 1000
+_BUFFERED_BYTES = 8 << 20
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 
@@ -186,10 +188,6 @@ def reject_schema() -> pa.Schema:
     return pa.schema([pa.field(name, pa.binary() if name in ("key", "value") else pa.string()) for name in names])
 
 
-_BUFFERED_RECORDS = 1000
-_BUFFERED_BYTES = 8 << 20
-
-
 class KeepRejects(CountRejects):
     """Rejects are left out, counted, and written to a Parquet file."""
 
@@ -229,3 +227,20 @@ class KeepRejects(CountRejects):
         self._writer.write_table(pa.Table.from_pylist(self._rows, schema=self._writer.schema))
         self._rows = []
         self._size = 0
+
+
+def reject_policy(
+    on_reject: Literal["fail", "skip", "dead-letter"],
+    where: str,
+    partition: str,
+    file: Path,
+    limit: int | None,
+    *,
+    has_function: bool,
+) -> CountRejects:
+    """What is to become of records that cannot be converted; `file`: for dead letters."""
+    if on_reject == "fail":
+        return FailOnReject(where, has_function=has_function)
+    if on_reject == "skip":
+        return CountRejects(where, limit, has_function=has_function)
+    return KeepRejects(where, partition, file, limit, has_function=has_function)

@@ -16,8 +16,8 @@ from migrate.engine.chunk_source import Inputs
 from migrate.engine.engine import FamilyWork, Hooks, OnRecord, Passed, rewrite
 from migrate.engine.engines import ENGINES
 from migrate.engine.left_out import LeftOut
-from migrate.engine.portable import reject_policy, scan
-from migrate.engine.rejects import CountRejects, RecordRejectedError
+from migrate.engine.portable import scan
+from migrate.engine.rejects import CountRejects, RecordRejectedError, reject_policy
 from migrate.errors import ChunkFailedError, CorruptionError
 from migrate.model.plan import Chunk, FamilyMapping, KeyPlace, elsewhere
 from migrate.model.receipt import Receipt, Scanned, Written, attempt_name

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, cast
 
@@ -28,8 +28,8 @@ from migrate.engine.changelog_codec import (
 )
 from migrate.engine.columns import pack_times
 from migrate.engine.left_out import LeftOut
-from migrate.engine.portable import Converter, RecordDigest, reject_policy
-from migrate.engine.rejects import CountRejects, RecordRejectedError
+from migrate.engine.portable import Converter, RecordDigest
+from migrate.engine.rejects import RecordRejectedError, reject_policy
 from migrate.errors import ChunkFailedError, RejectedError
 from migrate.kafka.connection import Connection
 from migrate.kafka.latest import Latest, packed, unpacked
@@ -75,7 +75,7 @@ class TailTask:
     max_rejects: int | None = None
     max_dropped: int | None = None
     """How many records the function may drop; None: any number."""
-    size: int = field(default=0)
+    size: int = 0
     """About how many bytes the task reads."""
 
     def __str__(self) -> str:
@@ -116,7 +116,7 @@ class _Making:
         self._task, self._conversion, self._folder = task, conversion, folder
         self._started = time.perf_counter()
         self._rejects_file = folder / f"{attempt}.rejects.parquet"
-        self._rejects: CountRejects = reject_policy(
+        self._rejects = reject_policy(
             task.on_reject,
             str(task),
             task.changelog.store_partition,
