@@ -1,4 +1,4 @@
-"""Numbers, times and sizes formatted for people; keys and values in hex and as text."""
+"""Numbers, times, sizes and names as people read them."""
 
 from __future__ import annotations
 

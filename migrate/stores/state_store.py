@@ -30,6 +30,11 @@ from migrate.errors import (
 from migrate.library_messages import is_damage, is_not_bytes, is_storage_error
 
 _LOG = logging.getLogger(__name__)
+_FIRST_PULL = 16
+_LAST_PULL = 256
+"""A short scan should not read hundreds of records; a long one should not need many pulls."""
+Record = tuple[bytes, bytes]
+"""A key and its value."""
 Change = tuple[bytes, bytes | None]
 """A key and its new value; None: delete it."""
 
@@ -300,12 +305,6 @@ def after_prefix(prefix: bytes) -> bytes | None:
     """The first key after all keys that start with `prefix`; None: there is none."""
     head = prefix.rstrip(b"\xff")
     return head[:-1] + bytes([head[-1] + 1]) if head else None
-
-
-Record = tuple[bytes, bytes]
-_FIRST_PULL = 16
-_LAST_PULL = 256
-"""A short scan should not read hundreds of records; a long one should not need many pulls."""
 
 
 class BatchSource(Protocol):

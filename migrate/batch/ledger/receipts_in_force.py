@@ -29,6 +29,8 @@ from migrate.model.plan import Chunk, Plan
 from migrate.model.receipt import Receipt
 from migrate.model.values import Stored
 
+FIRST = ""
+"""The id of the conversion that the migration was started with."""
 Place = tuple[str, str]
 """(store partition, database)"""
 
@@ -140,10 +142,6 @@ def totals_of(receipts: list[Receipt], tails: Iterable[Tail] = ()) -> Totals:
         dropped_keys=tuple(nsmallest(FIRST_KEYS, keys, key=attrgetter("hex"))),
         **{name: sum(getattr(each, name, 0) for each in every) for name in counts},
     )
-
-
-FIRST = ""
-"""The id of the conversion that the migration was started with."""
 
 
 class Revision(Stored):

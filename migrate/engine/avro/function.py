@@ -19,6 +19,8 @@ from formats.avro.program import EXACT, AvroProgram, is_exact, run_avro
 from migrate.engine.avro.reading import END, AvroReading, AvroSource, Constant, CopiedSpan, Piece, Variable, table_of
 from migrate.engine.bail_out import BailOutError
 
+LARGE = 5000
+"""A function of more lines is not written out a second time for columns."""
 Column = Callable[[list[bytes]], list[bytes]]
 FAILURES = (BailOutError, IndexError, UnicodeDecodeError, RecursionError, struct.error)
 """What the generated code raises where it bails out: itself, or by reading past what it expects."""
@@ -70,10 +72,6 @@ def _bound(program: AvroProgram) -> tuple[Callable[[bytes], bytes], Column]:
     except RecursionError:  # a union of thousands of branches is more than Python's compiler takes
         return slow, lambda column: list(map(slow, column))
     return names["convert"], names["convert_column"]
-
-
-LARGE = 5000
-"""A function of more lines is not written out a second time for columns."""
 
 
 class Function(AvroReading):

@@ -26,6 +26,8 @@ from formats.avro.operations import (
 from formats.avro.program import AvroProgram
 from formats.encoding.varint import pack_varint
 
+END = ""
+"""The position where the value ends."""
 BLOCKS = 6
 """How deep blocks may be nested before the code calls a function instead; Python allows 20 nested loops."""
 LONGEST = {"int": (5, 16), "long": (10, 2)}
@@ -231,8 +233,6 @@ WALKS: dict[type, Callable[[AvroReading, Any], None]] = {
     Repeat: AvroReading._walk_repeat,
     Arrange: AvroReading._walk_arrange,
 }
-END = ""
-"""The position where the value ends."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,10 @@ _MOST_IDLE = 4
 at 4 000 tables 3 MiB, at 16 000 17 MiB."""
 _IDLE_SECONDS = 5.0
 """Longer than a worker waits for its next task; removed files take up space for so long."""
+_DESCRIPTORS = Path("/proc/self/fd")
+_ATTEMPTS = 5
+_SPARE_FILES = 64
+"""Descriptors that opening takes for a while, besides those of tables."""
 _Opened = tuple[Database, ExitStack]
 
 
@@ -149,12 +153,6 @@ def open_tables(files: Sequence[Path], folder: Path) -> Iterator[Database]:
             yield database
     finally:
         remove_tree(folder)
-
-
-_DESCRIPTORS = Path("/proc/self/fd")
-_ATTEMPTS = 5
-_SPARE_FILES = 64
-"""Descriptors that opening takes for a while, besides those of tables."""
 
 
 class HeldDirectory:
