@@ -33,6 +33,8 @@ from rocksdict import (
     WriteOptions,
 )
 
+from migrate.batch.ledger.delta_log import LedgerLog
+from migrate.model.ledger_row import Row
 from migrate.model.packages import OUR_PACKAGES
 from migrate.spec.spec import Spec, parse_spec
 
@@ -320,3 +322,8 @@ def raises(
     with pytest.raises(kind, match=match or None) as caught:
         call(*args, **more)
     return caught.value
+
+
+def read_ledger(home: Path) -> list[Row]:
+    """Every row of a migration's ledger, in the order of commits; nothing is written."""
+    return LedgerLog(home).rows()

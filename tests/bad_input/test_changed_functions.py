@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from migrate.batch.ledger.table import read_ledger
 from migrate.errors import ExitCode
 from migrate.model.ledger_row import Step
 from tests.bad_input.support import Migration, at_event, check_clear, raw_records
 from tests.shared.commands import Commands, CommandServer
+from tests.support import read_ledger
 
 MAPPING = "CODES = {b'k': b'K'}\n"
 BY_STATEMENT = """

@@ -10,14 +10,14 @@ from migrate.batch.home import claim, store_plan
 from migrate.batch.ledger import delta_log
 from migrate.batch.ledger import standing as standing_module
 from migrate.batch.ledger.receipts_in_force import Revision
-from migrate.batch.ledger.table import Ledger, read_ledger
+from migrate.batch.ledger.table import Ledger
 from migrate.errors import FencedError, InterruptedMigrationError, RefusedError
 from migrate.model.journal import Journal
 from migrate.model.ledger_row import Step, chunk_row
 from migrate.model.receipt import Receipt
 from migrate.model.values import Stored
 from tests.shared.builders import chunk, plan, receipt
-from tests.support import raw_spec
+from tests.support import raw_spec, read_ledger
 
 ELSEWHERE: dict[str, tuple[Step, Stored]] = {
     "replaced the function": (Step.REVISED, Revision(number=1, function={"function": "another"}, by="me")),

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from migrate.batch.ledger.table import read_ledger
 from migrate.model.ledger_row import Step
 from migrate.spec.spec import load_spec
 from tests.shared.following import COMMAND, RECORDS, held_run, make_migration
-from tests.support import read_family
+from tests.support import read_family, read_ledger
 
 
 @pytest.fixture

@@ -9,13 +9,12 @@ from typing import Any
 from migrate import load_spec, status
 from migrate.batch.ledger.receipts_in_force import recorded_revisions
 from migrate.batch.ledger.standing import Standing
-from migrate.batch.ledger.table import read_ledger
 from migrate.model.key_range import KeyRange
 from migrate.model.ledger_row import Row, Step
 from tests.kill.leftovers import leftovers
 from tests.kill.scenarios import FUNCTION_FILE, NAME, PUBLISHED, SPEC_FILE, WORK_DIR, Scenario
 from tests.kill.trees import Families, Tree, differences, outside, read_stores, read_tree, timeless, within
-from tests.support import read_delta
+from tests.support import read_delta, read_ledger
 
 SWITCHES = ("cutover", "rollback")
 Intervals = dict[tuple[str, str, str], list[KeyRange]]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from migrate.batch.ledger.table import Ledger, read_ledger
+from migrate.batch.ledger.table import Ledger
 from migrate.model.ledger_row import Step
 from tests.kill.checks import CheckFailedError, Checks, Expected
 from tests.kill.harness import Tally
@@ -16,7 +16,7 @@ from tests.kill.migrations import Migration
 from tests.kill.plans import MOST_KILLS, Calm, Kill, plan_campaigns
 from tests.kill.scenarios import APPLICATION, PROVOKED_BY, RAW_STORE, Kind, Scenario, owner, required_events
 from tests.kill.zygote import Zygote
-from tests.support import flip_byte, open_store, raises
+from tests.support import flip_byte, open_store, raises, read_ledger
 
 RUN = Scenario(APPLICATION, ("run",), publishes=True)
 

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from migrate import Spec, StatusReport, VerificationError, report, run, status
-from migrate.batch.ledger.table import read_ledger
 from migrate.model.events import Event
-from tests.support import make_store, numbered, open_store, raw_spec
+from tests.support import make_store, numbered, open_store, raw_spec, read_ledger
 
 RECORDS = numbered(400)
 REJECTED = 4

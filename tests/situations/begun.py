@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 import migrate
-from migrate.batch.ledger.table import Ledger, read_ledger
+from migrate.batch.ledger.table import Ledger
 from migrate.batch.run_lock import one_run_at_a_time
 from migrate.model.ledger_row import LEDGER_SCHEMA, Step
 from tests.bad_input.support import Migration
 from tests.batch.switch.support import StopAt, StoppedError
 from tests.situations.situation import DONE, REFUSED, Do, app, begun, completes, nothing, raw, stop
-from tests.support import KEY_VALUE, RAW, make_store, numbered, open_store
+from tests.support import KEY_VALUE, RAW, make_store, numbered, open_store, read_ledger
 
 IN_PLACE = {"path": None}
 SAME = "def convert(record):\n    return record\n"

@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from migrate.batch.ledger.table import read_ledger
 from migrate.errors import MigrationError
 from migrate.model.ledger_row import Row
 from migrate.spec.spec import Spec
 from tests.batch.switch.conftest import _from_snapshot, _lone, _verified, app, folder, later, lone, memory
 from tests.batch.switch.support import Application, in_place_spec, make_application
 from tests.situations.switches import REFUSALS, Refusal
-from tests.support import tree_state
+from tests.support import read_ledger, tree_state
 
 __all__ = ["_from_snapshot", "_lone", "_verified", "app", "folder", "later", "lone", "memory"]
 

@@ -10,12 +10,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from migrate import load_spec, run
-from migrate.batch.ledger.table import read_ledger
 from migrate.model.ledger_row import Row, Step
 from migrate.spec.spec import Spec
 from tests.spark.job import SCRIPT, SPARK_SUBMIT, Job, job_environment
 from tests.spark.processes import kill_session
-from tests.support import make_store, numbered, read_families, tree_state
+from tests.support import make_store, numbered, read_families, read_ledger, tree_state
 
 PATIENCE = 120
 """Seconds: for what happens within a few on a machine that has nothing else to do."""

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from migrate import load_spec, run
-from migrate.batch.ledger.table import read_ledger
 from migrate.model.ledger_row import Step
 from migrate.survey.inspection import inspect
 from tests.spark.cluster import standalone_cluster
 from tests.spark.job import BASE_PYTHON, BOTH, SCRIPT, SPARK_SUBMIT, Job, bare_python, completed, write_spec
-from tests.support import shadow_our_packages
+from tests.support import read_ledger, shadow_our_packages
 
 
 def digests(folder: Path) -> dict[tuple[str, str], str | None]:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from migrate.batch.ledger.table import read_ledger
 from tests.spark.job import BASE_PYTHON, BOTH, ROOT, SPARK_SUBMIT, Job
 from tests.spark.scene import (
     PATIENCE,
@@ -19,7 +18,7 @@ from tests.spark.scene import (
     started,
     submitting,
 )
-from tests.support import tree_state
+from tests.support import read_ledger, tree_state
 
 WAITS_FOR_THE_SECOND = """
 def convert(record):

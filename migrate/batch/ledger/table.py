@@ -30,14 +30,6 @@ from migrate.model.values import Stored, compact
 from migrate.stores.files import check_has_links, fsync_all, fsync_file, make_directories, write_new
 
 
-def read_ledger(home: Path) -> list[Row]:
-    """Every row, in the order of commits; none if there is no ledger yet. Nothing is written.
-
-    Raises RefusedError for a newer schema or a gap, DamagedLedgerError if both copies of a row are lost.
-    """
-    return LedgerLog(home).rows()
-
-
 def read_repaired(home: Path, warn: Callable[[str], None] | None = None, *, log: LedgerLog | None = None) -> list[Row]:
     """Every row, after a repair if files are damaged: those are set aside, and `warn` is called with a sentence.
 

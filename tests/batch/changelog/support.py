@@ -8,7 +8,6 @@ from typing import Any, Protocol, Self
 
 from formats import StateRecord
 from migrate.batch.ledger.standing import Standing
-from migrate.batch.ledger.table import read_ledger
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
 from migrate.kafka.reader import read
@@ -16,7 +15,7 @@ from migrate.kafka.writer import Writer
 from migrate.spec.spec import Spec, parse_spec
 from migrate.stores.batch import ChangelogBatch
 from tests.shared.windowed import checkpoint, make_segments, window_key
-from tests.support import KEY_VALUE, TIMESTAMPED, make_families, read_family
+from tests.support import KEY_VALUE, TIMESTAMPED, make_families, read_family, read_ledger
 
 NOW = int(time.time()) // 3600 * 3_600_000
 """The same in every process of a test, within retention times."""

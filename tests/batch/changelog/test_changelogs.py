@@ -20,7 +20,6 @@ from migrate.batch.chunk.task import Task
 from migrate.batch.chunk.write_changelog import Confirmed, write_records
 from migrate.batch.ledger.changelog_standing import ChangelogStanding
 from migrate.batch.ledger.standing import Standing
-from migrate.batch.ledger.table import read_ledger
 from migrate.errors import ChangelogFailedError, ExitCode, InterruptedMigrationError, RefusedError, VerificationError
 from migrate.kafka.claims import read_claims
 from migrate.kafka.cluster import Cluster
@@ -34,7 +33,7 @@ from migrate.stores.batch import ChangelogBatch
 from tests.batch.changelog.support import NOW, TASKS, WINDOW, App
 from tests.broker.broker import Broker
 from tests.shared.windowed import checkpoint
-from tests.support import KEY_VALUE, make_families, raises
+from tests.support import KEY_VALUE, make_families, raises, read_ledger
 
 EVENTS = [name for name in RUN_EVENTS if name.startswith("changelog.")]
 

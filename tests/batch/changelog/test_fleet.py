@@ -11,7 +11,6 @@ import pytest
 
 from migrate import abandon, catch_up, cutover, rollback, run
 from migrate.batch.ledger.changelog_standing import ChangelogStanding
-from migrate.batch.ledger.table import read_ledger
 from migrate.errors import RefusedError
 from migrate.kafka.claims import Claim, Claims, change_claims, read_claims
 from migrate.kafka.cluster import Cluster
@@ -22,7 +21,7 @@ from migrate.systems.checkpoint_file import read_checkpoint
 from tests.batch.changelog.support import NOW, TASKS, App
 from tests.broker.broker import Broker
 from tests.shared.windowed import checkpoint
-from tests.support import make_families, raises
+from tests.support import make_families, raises, read_ledger
 
 HOSTS = ("here", "there")
 Make = Callable[..., tuple[App, App]]

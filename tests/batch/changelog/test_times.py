@@ -10,7 +10,6 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from formats import get_format
 from migrate import run, verify
-from migrate.batch.ledger.table import read_ledger
 from migrate.engine.changelog_codec import from_changelog
 from migrate.errors import ChangelogFailedError, ChunkFailedError
 from migrate.kafka.cluster import Cluster
@@ -24,7 +23,7 @@ from migrate.stores.rocksdb.writing import SstWriter, TableOptions, create_datab
 from tests.batch.changelog.support import NOW, TASKS, App, Record
 from tests.batch.switch.support import StopAt, StoppedError
 from tests.broker.broker import Broker
-from tests.support import KEY_VALUE, TIMESTAMPED, raises
+from tests.support import KEY_VALUE, TIMESTAMPED, raises, read_ledger
 
 HEADERS = "kafka-streams.headers-key-value"
 

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from migrate import cutover, rollback, run, status
-from migrate.batch.ledger.table import read_ledger
 from tests.batch.switch.support import StopAt, StoppedError
-from tests.support import make_store, numbered, raises, raw_spec, read_family
+from tests.support import make_store, numbered, raises, raw_spec, read_family, read_ledger
 
 pytestmark = pytest.mark.usefixtures("commit_per_chunk")
 A_YEAR = 365 * 86_400.0

@@ -11,14 +11,14 @@ from deltalake import DeltaTable
 from migrate.batch.ledger import table
 from migrate.batch.ledger.delta_log import LedgerLog, repair
 from migrate.batch.ledger.receipts_in_force import Revision
-from migrate.batch.ledger.table import Ledger, read_ledger, read_repaired
+from migrate.batch.ledger.table import Ledger, read_repaired
 from migrate.errors import ChunkFailedError, ExitCode, FencedError, RefusedError
 from migrate.model.journal import Journal
 from migrate.model.ledger_row import LEDGER_SCHEMA, Row, Step, StoppedRun, chunk_row, read_detail
 from migrate.model.receipt import Receipt
 from migrate.model.values import Stored
 from tests.shared.builders import receipt
-from tests.support import raises
+from tests.support import raises, read_ledger
 
 
 def _steps(rows: list[Row]) -> list[str]:

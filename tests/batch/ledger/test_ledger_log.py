@@ -11,11 +11,11 @@ import pytest
 from deltalake import DeltaTable
 
 from migrate.batch.ledger.delta_log import LedgerLog, repair, write_part
-from migrate.batch.ledger.table import Ledger, read_ledger, read_repaired
+from migrate.batch.ledger.table import Ledger, read_repaired
 from migrate.errors import DamagedLedgerError, RefusedError
 from migrate.model.ledger_row import LEDGER_SCHEMA, Step, as_rows, chunk_row
 from tests.shared.builders import receipt
-from tests.support import read_delta
+from tests.support import read_delta, read_ledger
 
 
 @pytest.fixture

@@ -7,11 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 from migrate.batch.ledger import table as shared_commits
-from migrate.batch.ledger.table import Ledger, SharedCommits, read_ledger
+from migrate.batch.ledger.table import Ledger, SharedCommits
 from migrate.errors import FencedError
 from migrate.model.ledger_row import Row, chunk_row
 from migrate.model.receipt import Receipt
 from tests.shared.builders import receipt
+from tests.support import read_ledger
 
 
 class SlowLedger(Ledger):

@@ -8,7 +8,6 @@ import pytest
 
 from migrate import Spec, cutover, finalize, replay, rollback, run, status, verify
 from migrate.batch.ledger.standing import read_standing
-from migrate.batch.ledger.table import read_ledger
 from migrate.batch.preflight.doctor import doctor
 from migrate.errors import (
     RefusedError,
@@ -19,7 +18,7 @@ from migrate.errors import (
 )
 from migrate.model.ledger_row import Step
 from tests.batch.switch.support import StopAt, StoppedError
-from tests.support import make_store, numbered, open_store, raises, raw_spec, read_family
+from tests.support import make_store, numbered, open_store, raises, raw_spec, read_family, read_ledger
 
 RECORDS = numbered(900)
 PICKY = """

@@ -12,7 +12,7 @@ import pytest
 from migrate import RunReport, run
 from migrate.batch.home import load_plan
 from migrate.batch.ledger.standing import read_standing
-from migrate.batch.ledger.table import Ledger, read_ledger
+from migrate.batch.ledger.table import Ledger
 from migrate.batch.steps import comparisons as verify_ranges
 from migrate.errors import ChunkFailedError, FencedError
 from migrate.model.events import RUN_EVENTS, Event
@@ -33,6 +33,7 @@ from tests.support import (
     read_delta,
     read_families,
     read_family,
+    read_ledger,
     tree_state,
 )
 

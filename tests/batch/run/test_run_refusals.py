@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from migrate import ExitCode, RunReport, run
-from migrate.batch.ledger.table import read_ledger
 from migrate.errors import InterruptedMigrationError, VerificationError
 from migrate.model.events import Event
 from migrate.model.ledger_row import Step
@@ -19,6 +18,7 @@ from tests.support import (
     raises,
     raw_spec,
     read_family,
+    read_ledger,
     tree_state,
 )
 

@@ -14,7 +14,6 @@ from rocksdict import Options, Rdict
 from formats import StateRecord
 from migrate import RefusedError, Spec, VerificationError, migrate_store, run, status, verify
 from migrate.batch.identity import spec_identity, stable_json
-from migrate.batch.ledger.table import read_ledger
 from migrate.errors import SourceChangedError
 from migrate.model.events import Event
 from migrate.model.ledger_row import Step
@@ -32,6 +31,7 @@ from tests.support import (
     raw_spec,
     read_delta,
     read_family,
+    read_ledger,
 )
 
 

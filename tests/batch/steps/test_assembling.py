@@ -10,7 +10,7 @@ from migrate.batch import identity
 from migrate.batch.identity import store_state
 from migrate.batch.ledger import table as shared_commits
 from migrate.batch.ledger.standing import read_standing
-from migrate.batch.ledger.table import Pace, read_ledger
+from migrate.batch.ledger.table import Pace
 from migrate.batch.steps import assemble
 from migrate.errors import InterruptedMigrationError, SourceChangedError, VerificationError
 from migrate.model.events import Event
@@ -26,7 +26,7 @@ from tests.shared.windowed import (
     windowed_spec,
     windows,
 )
-from tests.support import make_families, open_store, raises
+from tests.support import make_families, open_store, raises, read_ledger
 
 TASKS = 5
 RECORDS = windows(60, until=5 * MINUTE)

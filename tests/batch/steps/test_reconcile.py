@@ -8,14 +8,14 @@ import pytest
 from migrate.batch.context import Context
 from migrate.batch.ledger.receipts_in_force import Revision, recorded_receipts
 from migrate.batch.ledger.standing import Standing
-from migrate.batch.ledger.table import Ledger, read_ledger
+from migrate.batch.ledger.table import Ledger
 from migrate.batch.steps.assemble import LINKS
 from migrate.batch.steps.reconcile import reconcile, revise
 from migrate.model.key_range import KeyRange
 from migrate.model.ledger_row import chunk_row
 from migrate.model.receipt import Receipt
 from tests.shared.builders import PARTITION, chunk, plan, rewrite
-from tests.support import make_store, numbered, raw_spec, read_family
+from tests.support import make_store, numbered, raw_spec, read_family, read_ledger
 
 OLDER = "r"
 """The run that `rewrite` writes for; it has a row in the ledger."""

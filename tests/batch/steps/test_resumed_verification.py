@@ -23,7 +23,6 @@ from migrate import (
 )
 from migrate.batch.chunk.compare_stores import CompareTask
 from migrate.batch.ledger.standing import Standing
-from migrate.batch.ledger.table import read_ledger
 from migrate.batch.plan.cut import ranges_between
 from migrate.batch.status.status import Watch
 from migrate.batch.steps import comparisons as verify_full
@@ -39,7 +38,7 @@ from migrate.show.text.report_text import show_history, show_status, show_verify
 from migrate.stores.rocksdb.database import open_read_only
 from tests.batch.switch.support import StopAt, StoppedError
 from tests.shared.going_live import slot
-from tests.support import flip_byte, make_families, make_store, numbered, open_store, raises, raw_spec
+from tests.support import flip_byte, make_families, make_store, numbered, open_store, raises, raw_spec, read_ledger
 
 RECORDS = numbered(1500)
 KEYS = list(RECORDS)

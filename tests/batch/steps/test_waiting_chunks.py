@@ -10,14 +10,14 @@ from migrate.batch.chunk.executor import in_process
 from migrate.batch.context import Context
 from migrate.batch.ledger import table
 from migrate.batch.ledger import table as shared_commits
-from migrate.batch.ledger.table import Ledger, Pace, read_ledger
+from migrate.batch.ledger.table import Ledger, Pace
 from migrate.batch.run import run_with
 from migrate.batch.stop import Stop
 from migrate.errors import FencedError, InterruptedMigrationError, MigrationError, RejectedError
 from migrate.model.events import Event
 from migrate.model.ledger_row import Step
 from tests.batch.switch.support import StopAt, StoppedError
-from tests.support import make_store, numbered, raw_spec, read_family
+from tests.support import make_store, numbered, raw_spec, read_family, read_ledger
 
 RECORDS = numbered(1500)
 MOST_WAITING = 5

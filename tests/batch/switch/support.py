@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 
 from migrate import Spec
-from migrate.batch.ledger.table import read_ledger
 from migrate.model.events import Event
 from migrate.systems.checkpoint_file import format_checkpoint, read_checkpoint
 from tests.support import (
@@ -24,6 +23,7 @@ from tests.support import (
     numbered,
     open_store,
     read_families,
+    read_ledger,
     tree_state,
 )
 

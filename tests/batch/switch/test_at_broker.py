@@ -14,7 +14,7 @@ from migrate import RefusedError, abandon, catch_up, cutover, finalize, replay, 
 from migrate.batch.changelog import topics
 from migrate.batch.changelog.write_topics import transactional_id
 from migrate.batch.ledger.changelog_standing import ChangelogStanding
-from migrate.batch.ledger.table import Ledger, read_ledger
+from migrate.batch.ledger.table import Ledger
 from migrate.batch.switch.abandon import removed_by_abandon, removed_by_finalize
 from migrate.errors import ChangelogFailedError, ExitCode
 from migrate.kafka import claims
@@ -27,7 +27,7 @@ from tests.batch.changelog.support import NOW, TASKS, WINDOW
 from tests.batch.switch.support import StopAt, StoppedError
 from tests.batch.switch.switched import BEGUN, LATER, METADATA, Switched
 from tests.broker.broker import Broker
-from tests.support import KEY_VALUE, TIMESTAMPED, raises
+from tests.support import KEY_VALUE, TIMESTAMPED, raises, read_ledger
 
 EVENTS_OF = {
     "cutover": [

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from migrate import RefusedError, Spec, abandon, cutover, finalize, rollback, run, status, verify
-from migrate.batch.ledger.table import read_ledger
 from tests.batch.switch.support import (
     FIRST,
     LEFT_FOR_GOOD,
@@ -17,7 +16,7 @@ from tests.batch.switch.support import (
     make_application,
     write_to,
 )
-from tests.support import kafka_spec, make_store, raises, raw_spec, read_families, tree_state
+from tests.support import kafka_spec, make_store, raises, raw_spec, read_families, read_ledger, tree_state
 
 
 def test_finalizing_frees_all_but_the_ledger_and_leaves_the_application_alone(app: Application) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from migrate import RefusedError, Spec, abandon, cutover, finalize, rollback, run, status
 from migrate.batch.ledger.standing import Standing
-from migrate.batch.ledger.table import read_ledger
 from tests.batch.switch.support import (
     DATA,
     FIRST,
@@ -33,6 +32,7 @@ from tests.support import (
     numbered,
     raises,
     read_families,
+    read_ledger,
     to_toml,
     tree_state,
 )
