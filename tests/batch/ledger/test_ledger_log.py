@@ -93,6 +93,57 @@ def test_a_lost_entry_is_written_again_from_its_data_file(
     assert as_rows(read_delta(home / "ledger"), "the table") == before
 
 
+def test_what_is_damaged_is_set_aside_as_it_was_found(home: Path) -> None:
+    entry, file = _entries(home)[1], _data_of(_entries(home)[2])
+    _flip(entry)
+    file.write_bytes(b"torn")
+    found, sentences = entry.read_bytes(), list[str]()
+    read_repaired(home, sentences.append)
+    aside = home / "ledger-damaged"
+    assert (aside / entry.name).read_bytes() == found
+    assert (aside / file.name).read_bytes() == b"torn"
+    assert sentences == [
+        f"the ledger was damaged, and is repaired: {entry.name}, {file.name}; as found, they are in {aside}"
+    ]
+
+
+def test_a_repair_removes_checkpoints_which_may_name_what_is_lost(home: Path) -> None:
+    DeltaTable(str(home / "ledger")).create_checkpoint()
+    log = home / "ledger/_delta_log"
+    assert [*log.glob("*checkpoint*")]
+    _flip(_entries(home)[1])
+    read_repaired(home)
+    assert [*log.glob("*checkpoint*")] == []
+
+
+def test_an_entry_in_the_place_of_another_is_not_read(home: Path) -> None:
+    before = read_ledger(home)
+    shutil.copy(_entries(home)[1], _entries(home)[3])
+    assert read_ledger(home) == read_repaired(home) == before
+
+
+def test_a_data_file_in_the_place_of_another_stands_in_for_no_entry(home: Path) -> None:
+    entry = _entries(home)[3]
+    shutil.copy(_data_of(_entries(home)[1]), _data_of(entry))
+    _flip(entry)
+    with pytest.raises(DamagedLedgerError):
+        read_ledger(home)
+
+
+def test_a_lost_row_is_read_once_its_data_file_is_back(home: Path) -> None:
+    before, entry = read_ledger(home), _entries(home)[2]
+    file = _data_of(entry)
+    content = file.read_bytes()
+    file.write_bytes(b"")
+    _flip(entry)
+    log = LedgerLog(home)
+    for _ in range(2):
+        with pytest.raises(DamagedLedgerError):
+            log.rows()
+    file.write_bytes(content)
+    assert log.rows() == before
+
+
 @pytest.mark.parametrize("left", [0, 1, 2])
 def test_entries_that_are_all_lost_are_written_again_but_for_one_that_may_not_have_been_committed(
     left: int, home: Path
@@ -140,6 +191,7 @@ def test_a_table_that_another_program_compacts_and_checkpoints_keeps_its_rows(ho
     Ledger(home, "m", "r2").commit(chunk_row(receipt(number=3)))
     assert as_rows(read_delta(home / "ledger"), "the table") == read_ledger(home)
     _data_of(_entries(home)[1]).unlink()
+    assert repair(LedgerLog(home)) == (), "that program may remove what it has taken out"
     assert read_repaired(home)[: len(before)] == before
     assert as_rows(read_delta(home / "ledger"), "the table") == read_ledger(home)
 
