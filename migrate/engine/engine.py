@@ -93,9 +93,9 @@ class Engine(Protocol):
         """
 
     def compare(self, work: FamilyWork, hooks: Hooks, new: NewFamily) -> Passed | None:
-        """Convert the records, and compare them with the new ones from the first to the last new key.
+        """Convert the records, and compare them with the new ones from the first to the last converted key.
 
-        `written` has the number of new records alone. None: they differ.
+        `written` has the number of new records alone, and `scanned` nothing. None: they differ.
         """
 
     def digest(self, new: NewFamily, keys: KeyRange, check: Callable[[], None]) -> Digest:
