@@ -94,11 +94,13 @@ def running_jvm(*, is_local: bool) -> Iterator[JVMView]:
         return
     _check_spark_home()
     os.environ["JAVA_HOME"] = str(java_home())
-    variables = {_SUBMIT_OPTIONS: submit_options(os.environ)}
+    variables = {}
     if is_local and os.environ.keys().isdisjoint(_HOST_NAMES):
         variables[_HOST_NAMES[0]] = "localhost"
-    with environment_of(variables), host_name_explained():
-        ours = gateway()
+    with as_file(files("jobs") / "log4j2.properties") as file:  # of a zip it is a copy, for the block alone
+        variables[_SUBMIT_OPTIONS] = submit_options(os.environ, file)
+        with environment_of(variables), host_name_explained():
+            ours = gateway()
     yield ours.jvm
     SparkContext._gateway = SparkContext._jvm = None  # else a later context would ask the JVM that has ended
     ours.shutdown()
@@ -125,13 +127,15 @@ def environment_of(variables: Mapping[str, str]) -> Iterator[None]:
             os.environ |= {} if value is None else {name: value}
 
 
-def submit_options(environment: Mapping[str, str]) -> str:
-    """The options of our JVM. Those of the user come after ours: the last one of a kind holds."""
+def submit_options(environment: Mapping[str, str], log4j: Path) -> str:
+    """The options of our JVM. Those of the user come after ours: the last one of a kind holds.
+
+    `log4j`: our configuration, for users without one.
+    """
     options = [_QUICK_START, environment.get(_SUBMIT_OPTIONS, "")]
     conf = Path(environment.get("SPARK_CONF_DIR") or Path(_find_spark_home(), "conf"))
     if not any("log4j" in environment.get(name, "").lower() for name in _OF_JAVA) and not any(conf.glob("log4j2.*")):
-        with as_file(files("jobs") / "log4j2.properties") as file:
-            options.append(f"-Dlog4j2.configurationFile={file.as_uri()}")
+        options.append(f"-Dlog4j2.configurationFile={log4j.as_uri()}")
     return " ".join(options)
 
 

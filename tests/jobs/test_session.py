@@ -3,12 +3,13 @@
 import compileall
 import logging
 import os
+import zipfile
 from pathlib import Path
 from unittest.mock import MagicMock
 from zipimport import zipimporter
 
 import pytest
-from pyspark import SparkFiles
+from pyspark import SparkContext, SparkFiles
 
 from jobs import session
 from jobs.session import environment_of, set_level, settings, submit_options
@@ -17,6 +18,7 @@ from migrate.batch.log import SPARK_LOGGER
 HERE = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 SUBMITTED = {"PYSPARK_GATEWAY_PORT": "1"}
 OPTIONS = "SPARK_SUBMIT_OPTS"
+OURS = Path(session.__file__).with_name("log4j2.properties")
 SPARKS = "jar:file:/jars/spark-common-utils-java_2.13-4.2.0.jar!/org/apache/spark/log4j2-defaults.properties"
 
 
@@ -74,9 +76,34 @@ def test_workers_get_compiled_modules_unless_the_source_has_changed(
 
 @pytest.mark.parametrize("given", [{}, {OPTIONS: "-Da=b"}])
 def test_a_jvm_that_we_start_gets_our_configuration(given: dict[str, str]) -> None:
-    *others, option = submit_options(given).split()
-    assert "rootLogger.level" in Path(option.removeprefix("-Dlog4j2.configurationFile=file:")).read_text()
-    assert others == ["-XX:TieredStopAtLevel=1", *given.values()]
+    assert submit_options(given, OURS).split() == [
+        "-XX:TieredStopAtLevel=1",
+        *given.values(),
+        f"-Dlog4j2.configurationFile=file://{OURS}",
+    ]
+
+
+def test_our_configuration_can_be_read_while_a_jvm_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where our packages were imported from a zip."""
+    with zipfile.ZipFile(tmp_path / "ours.zip", "w") as archive:
+        archive.write(OURS, "jobs/log4j2.properties")
+    seen = []
+
+    def start() -> MagicMock:
+        file = os.environ[OPTIONS].partition("-Dlog4j2.configurationFile=file:")[2]
+        seen.append(Path(file).read_text(encoding="utf-8"))
+        return MagicMock()
+
+    for name in (OPTIONS, "PYSPARK_GATEWAY_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("JAVA_HOME", "")
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    monkeypatch.setattr(session, "java_home", lambda: tmp_path)
+    monkeypatch.setattr(session, "gateway", start)
+    monkeypatch.setattr(session, "files", lambda package: zipfile.Path(tmp_path / "ours.zip") / package)
+    with session.running_jvm(is_local=True):
+        pass
+    assert seen == [OURS.read_text(encoding="utf-8")]
 
 
 def test_only_a_process_that_is_started_in_the_block_has_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +130,7 @@ def test_a_user_who_has_configured_log4j_is_left_alone(
     (tmp_path / "conf/log4j2.properties").touch()
     monkeypatch.chdir(tmp_path)
     given = value if name == OPTIONS else ""
-    assert submit_options({name: value}) == f"-XX:TieredStopAtLevel=1 {given}"
+    assert submit_options({name: value}, OURS) == f"-XX:TieredStopAtLevel=1 {given}"
 
 
 @pytest.mark.parametrize(
