@@ -35,6 +35,8 @@ from migrate.stores.regular_files import read_regular
 from migrate.systems.base import ChangelogNames, System
 
 CHECKPOINT = ".checkpoint"
+RECOVERY = ".checkpoint.rec"
+"""Streamiz' copy of the file as it was before."""
 OFFSET_UNKNOWN = -4
 
 

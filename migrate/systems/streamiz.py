@@ -24,10 +24,9 @@ from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
 from migrate.stores.regular_files import Folder
 from migrate.stores.rocksdb.options_file import rocksdb_version
 from migrate.systems.base import System
-from migrate.systems.checkpoint_file import CHECKPOINT, OFFSET_UNKNOWN, format_checkpoint
+from migrate.systems.checkpoint_file import CHECKPOINT, OFFSET_UNKNOWN, RECOVERY, format_checkpoint
 from migrate.systems.task_tree import STREAMIZ_TREE, Checkpoints, TreeDiscovery, TreeNames, TreeSegments, has_global
 
-RECOVERY = ".checkpoint.rec"
 DEFAULT_SEGMENT_MS = 3_600_000
 _VERSIONS = {"6.26": "1.2", "7.2": "1.3", "7.7": "1.4, 1.5 or 1.6", "9.4": "1.7", "10.4": "1.8"}
 """Versions of Streamiz, by the RocksDB that they contain."""

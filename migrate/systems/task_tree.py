@@ -28,6 +28,7 @@ from migrate.systems.base import ChangelogNames, Discovery, SegmentNames, StoreD
 from migrate.systems.checkpoint_file import (
     CHECKPOINT,
     OFFSET_UNKNOWN,
+    RECOVERY,
     changelogs_in,
     lines_of_store,
     read_checkpoint,
@@ -270,7 +271,7 @@ STREAMIZ_TREE = TaskTree(
     process_file="streamiz-process-metadata",
     path_hint="let [source] path name the application's own directory, <StateDir>/<ApplicationId>",
     no_numbers="global stores",
-    checkpoints=(CHECKPOINT, ".checkpoint.rec"),
+    checkpoints=(CHECKPOINT, RECOVERY),
 )
 TASK_TREES = (KAFKA_STREAMS_TREE, STREAMIZ_TREE)
 
