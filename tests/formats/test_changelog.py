@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,15 @@ def test_formats_of_a_kind_read_each_others_changelogs() -> None:
             assert known.changelog_form.reads_as(other.changelog_form) is is_alike
             if is_alike and known.has_changelog and other.has_changelog:
                 assert not Conversion(known, other).changes_changelog
+
+
+def test_a_header_that_names_the_family_is_part_of_the_form() -> None:
+    bare = get_format("kafka-streams.key-value").changelog_form
+    named = replace(bare, family_header="family")
+    assert (named.reads_as(named), named.reads_as(bare), bare.reads_as(named)) == (True, False, False)
+    assert named.place_of([("other", b"sums"), ("family", b"totals")]) == "totals"
+    with pytest.raises(InvalidEntryError, match="no header family names its column family"):
+        named.place_of([("other", b"sums")])
 
 
 @pytest.mark.parametrize("known", [known for known in FORMATS if known.has_changelog], ids=lambda known: known.id)
