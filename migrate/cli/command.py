@@ -24,6 +24,11 @@ from migrate.show.output import Output, prepare_streams, streams_are_one, write_
 from migrate.show.plain import visible_json, visible_message
 
 PROGRAM = "stateferry"
+P = ParamSpec("P")
+_REPORT_IT = "please report it with the traceback; finished work is kept, and a rerun resumes"
+_STOPPING = f"\nstateferry: stop requested: running chunks get {GRACE_SECONDS:.0f} s; interrupt again to end at once\n"
+_FINISHING = "\nstateferry: stop requested: this short step is finished first; interrupt again to end at once\n"
+_AT_ONCE = f"\nstateferry: interrupted\n  next: {RERUN}\n"
 
 
 def _output_of(arguments: Sequence[str]) -> Output:
@@ -74,10 +79,6 @@ class Verbs(Job, click.Group):
         for title, verbs in self.sections.items():
             with formatter.section(title):
                 formatter.write_dl([(f"{verb.name:<{widest}}", verb.get_short_help_str(limit=120)) for verb in verbs])
-
-
-P = ParamSpec("P")
-_REPORT_IT = "please report it with the traceback; finished work is kept, and a rerun resumes"
 
 
 def verb(work: Callable[P, int | None]) -> Callable[P, NoReturn]:
@@ -170,11 +171,6 @@ def _report(message: str, hint: str, code: ExitCode, output: Output, *, is_bug: 
         failure = Failure(message=message, next=hint, exit_code=int(code), trace=trace)
         with suppress(OSError):  # a full disk may be the error itself
             write_out(visible_json(ErrorReport(error=failure).model_dump_json(indent=2)))
-
-
-_STOPPING = f"\nstateferry: stop requested: running chunks get {GRACE_SECONDS:.0f} s; interrupt again to end at once\n"
-_FINISHING = "\nstateferry: stop requested: this short step is finished first; interrupt again to end at once\n"
-_AT_ONCE = f"\nstateferry: interrupted\n  next: {RERUN}\n"
 
 
 @contextmanager

@@ -41,6 +41,8 @@ from migrate.systems.families import check_default_is_empty, family_mappings
 from migrate.systems.task_tree import locks_above
 
 _LOG = logging.getLogger(__name__)
+REFUSE, OLD_WINS, NEW_WINS = ON_FOREIGN_WRITES = ("refuse", "old-wins", "new-wins")
+_BATCH = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,10 +257,6 @@ def _family(families: tuple[str, ...], known: Format, wanted: str | None, direct
             f"{directory} holds several column families: {', '.join(found)}", hint="name one: family=..."
         )
     return found[0]
-
-
-REFUSE, OLD_WINS, NEW_WINS = ON_FOREIGN_WRITES = ("refuse", "old-wins", "new-wins")
-_BATCH = 1024
 
 
 @dataclass(frozen=True, slots=True)

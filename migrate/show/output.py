@@ -31,6 +31,8 @@ R = TypeVar("R", bound="Report")
 _COMMAND = re.compile(r"\bstateferry ([a-z-]+) SPEC\b( --no-spark)?")
 _ON_SPARK = ("run", "replay", "verify")
 """The verbs that use Spark unless they are told not to."""
+_ESCAPED = "stateferry.escaped"
+"""The error handler of the standard streams."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +120,6 @@ class Output:
 
         color_system: Literal["auto"] | None = "auto" if has_colors(stream, no_color=self.no_color) else None
         return Console(file=stream, highlight=False, force_terminal=True, color_system=color_system)
-
-
-_ESCAPED = "stateferry.escaped"
-"""The error handler of the standard streams."""
 
 
 def prepare_streams() -> None:

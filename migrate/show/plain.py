@@ -34,6 +34,10 @@ COMMAND = re.compile(
 """A command in a sentence: the verb, the spec as a shell reads it, and options."""
 _KEPT_SPACE = "\0"
 """Stands for a space at which a line must not be broken."""
+T = TypeVar("T")
+_BEFORE_A_BULLET = re.compile(r"\n(?=  - )")
+"""Our own messages have no other line breaks."""
+_WITHOUT_TEXT = {int, float, bool, bytes, type(None)}
 
 
 def has_colors(stream: TextIO, *, no_color: bool) -> bool:
@@ -109,12 +113,6 @@ class Layout:
         drawn = StringIO()
         Console(file=drawn, width=self.width, force_terminal=self.has_colors, no_color=not self.has_colors).print(table)
         return [line.rstrip() for line in drawn.getvalue().splitlines()]
-
-
-T = TypeVar("T")
-_BEFORE_A_BULLET = re.compile(r"\n(?=  - )")
-"""Our own messages have no other line breaks."""
-_WITHOUT_TEXT = {int, float, bool, bytes, type(None)}
 
 
 def visible_message(text: str) -> str:

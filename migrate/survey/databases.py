@@ -32,6 +32,7 @@ _DAMAGED = (
 )
 _ATTEMPTS = 50
 """A running owner may remove a file between the listing and the opening: then the files are listed again."""
+_SAMPLE = SampleSize(records=100, max_bytes=1 << 18)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +135,6 @@ def _first(database: Database, family: str, count: int) -> Iterator[tuple[bytes,
     """The first records in key order. Raises CorruptionError where RocksDB returns fewer than there are (I4)."""
     records = (record for batch in database.batches(family) for record in zip(batch.keys, batch.values, strict=True))
     return islice(records, count)
-
-
-_SAMPLE = SampleSize(records=100, max_bytes=1 << 18)
 
 
 def formats_that_fit(families: Iterable[str], *, is_segmented: bool | None = None) -> tuple[str, ...]:

@@ -35,6 +35,9 @@ from migrate.systems import STANDALONE, SYSTEMS, known_format
 from migrate.systems.families import family_mappings
 
 DEFAULT_OUTPUT = Path("migration.toml")
+_WORK_DIR = "stateferry-work"
+_REQUESTED = "the requested spec"
+_NAME_IT = "name the application's state directory, <state.dir>/<application.id>, or one RocksDB directory"
 
 
 class InitReport(Report):
@@ -197,10 +200,6 @@ def _write(file: Path, text: str) -> None:
         raise
 
 
-_WORK_DIR = "stateferry-work"
-_REQUESTED = "the requested spec"
-
-
 def choose_store(located: Located, store: str | None, target: Format) -> str | None:
     """The named store, or the only one that could become `target`; None: a standalone RocksDB directory.
 
@@ -361,9 +360,6 @@ def _default_name(content: dict[str, Any]) -> str:
     store = content["source"].get("store") or Path(content["source"]["path"]).name
     layout = content["target"]["format"].partition(".")[2]
     return re.sub("[^a-z0-9]+", "-", f"{store}-to-{layout}".lower()).strip("-")
-
-
-_NAME_IT = "name the application's state directory, <state.dir>/<application.id>, or one RocksDB directory"
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,11 @@ from migrate.systems import STANDALONE
 from migrate.systems.task_tree import locks_above
 
 _NAME_ONE = "name a state directory or a RocksDB directory"
+_ROLES = {
+    "snapshot": "the snapshot that a run converts",
+    "new": "a new store, which no application uses",
+    "old": "the old store, kept until `finalize`",
+}
 
 
 @system_errors_explained()
@@ -199,13 +204,6 @@ def _recognise(folder: Folder, found: WalkResult) -> Path | LocatedApplication |
     if (place := recognise(folder)) is not None:
         found.others.append(place)
     return place
-
-
-_ROLES = {
-    "snapshot": "the snapshot that a run converts",
-    "new": "a new store, which no application uses",
-    "old": "the old store, kept until `finalize`",
-}
 
 
 def is_migration(folder: Folder) -> bool:

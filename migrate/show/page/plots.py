@@ -23,6 +23,12 @@ _NOTE_WIDTH = 20
 _HEADROOM = 1.16
 Step = tuple[float, float, float]
 """(left, right, top): the sides as percent from the left, the top as percent from the top of the plot."""
+_CHUNKS_PER_LINE = 80
+"""Of the map: more of them cannot be distinguished on a phone."""
+_LEAST_WIDTH = 0.5
+"""Of a chunk on the map, in percent of a line."""
+_BINS = 72
+"""Of the rates over time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,12 +196,6 @@ def _short(number: float) -> str:
     return f"{number:,.3g}"
 
 
-_CHUNKS_PER_LINE = 80
-"""More of them cannot be distinguished on a phone."""
-_LEAST_WIDTH = 0.5
-"""Percent of a line."""
-
-
 @dataclass(frozen=True, slots=True)
 class MapSpan:
     """One chunk before it is placed on the map."""
@@ -269,9 +269,6 @@ def _band(label: str, pieces: Sequence[MapSpan], scale: float) -> Band:
 def _width(part: float) -> float:
     """The width in percent, rounded down so that the chunks of a full line stay on it."""
     return min(100.0, max(_LEAST_WIDTH, floor(100_000 * part) / 1000))
-
-
-_BINS = 72
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,10 @@ _GROUP = 8
 """Hex digits between two spaces: four bytes."""
 Run = tuple[str, bool]
 """Digits in groups, and whether they are marked."""
+_LONG_WORD = 36
+_LONG = 32
+_SHORT = 16
+"""Characters of a word, and of a text, in a table."""
 
 
 def render(template: str, **content: object) -> str:
@@ -78,11 +82,6 @@ def _runs(shown: str, start: int, end: int) -> list[Run]:
         runs += [(text.rstrip(), is_marked), (text[len(text.rstrip()) :], False)]
     runs += [(f" {DOTS}", False)] if digits and shown.endswith(DOTS) else []
     return [(text, is_marked) for text, is_marked in runs if text]
-
-
-_LONG_WORD = 36
-_LONG = 32
-_SHORT = 16
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ _MOST_TEXT = 40
 _LEAST_HEX, _MOST_HEX = 16, 64
 _BESIDE_HEX = 70
 """The columns of the longest text and size beside the hex digits."""
+_MOST_COLUMNS = 100
 
 
 def show_inspect(report: InspectReport, output: Output) -> list[str]:
@@ -220,9 +221,6 @@ def _shown(data: Shown, digits: int) -> str:
 
 def _records(family: FamilyReport) -> str:
     return f"{family.records:,}" if family.exact else f"~{family.records:,}"
-
-
-_MOST_COLUMNS = 100
 
 
 def show_formats(report: FormatsReport, output: Output) -> list[str]:

@@ -32,6 +32,14 @@ _LABEL = 14
 _LONGEST = 600
 _ONE_SCREEN = 24
 Rows = dict[str, str]
+_MARKS: dict[Outcome, tuple[str, dict[str, Any]]] = {
+    "ok": ("ok", {"fg": "green"}),
+    "warning": ("warning", {"fg": "yellow"}),
+    "waiting": ("waiting", {"fg": "yellow"}),
+    "failed": ("FAILED", {"fg": "red", "bold": True}),
+    "not run": ("not run", {"dim": True}),
+}
+_INDENT = 9
 
 
 def show_plan(report: DryRunReport, output: Output) -> list[str]:
@@ -266,16 +274,6 @@ def _times(new: Sequence[SegmentPlanned]) -> str:
     if not starts:
         return "none"
     return moment(starts[0]) if len(starts) == 1 else f"{moment(min(starts))} to {moment(max(starts))}"
-
-
-_MARKS: dict[Outcome, tuple[str, dict[str, Any]]] = {
-    "ok": ("ok", {"fg": "green"}),
-    "warning": ("warning", {"fg": "yellow"}),
-    "waiting": ("waiting", {"fg": "yellow"}),
-    "failed": ("FAILED", {"fg": "red", "bold": True}),
-    "not run": ("not run", {"dim": True}),
-}
-_INDENT = 9
 
 
 def show_doctor(report: DoctorReport, output: Output) -> list[str]:

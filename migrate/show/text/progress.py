@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
+_BAR_WIDTH = 40
+
 
 @contextmanager
 def progress(output: Output) -> Iterator[Listener]:
@@ -177,9 +179,6 @@ class _Bars:
                 self._verify = self._bars.add_task("verify", total=1.0, note="")
             elif self._verify is not None:
                 self._bars.update(self._verify, completed=self._compared.share, note=self._compared.note)
-
-
-_BAR_WIDTH = 40
 
 
 @contextmanager
