@@ -5,11 +5,12 @@ import struct
 import pytest
 
 from formats import FORMATS, get_format
-from formats.likeness import FormatSample, leaves_marks, looks_closed_first
+from formats.likeness import FormatSample, Rivals, leaves_marks, looks_closed_first
 
 NOW = 1_763_812_800_000
 YEAR = 366 * 86_400_000
 SMALL = struct.pack(">q", NOW)
+TIMED = "timestamped-key-value"
 
 
 def window(start: int, sequence: int = 0) -> bytes:
@@ -51,6 +52,14 @@ def test_times_must_make_sense(format_id: str, key: bytes, value: bytes, expecte
     sample = FormatSample(get_format(f"kafka-streams.{format_id}"), is_possible=False)
     sample.add(key, value, now_ms=NOW)
     assert (sample.sampled, sample.share) == (1, float(expected))
+
+
+def test_records_unlike_their_format_may_be_bare_ones_but_not_in_segments() -> None:
+    timed, windows = (Rivals(get_format(f"kafka-streams.{name}"), "kafka-streams") for name in (TIMED, "window"))
+    timed.add(b"k", struct.pack(">q", 5) + b"v", now_ms=NOW)
+    windows.add(window(61_000), b"v", now_ms=NOW)
+    assert [known.id for known, _, _ in timed.better()] == ["kafka-streams.key-value"]
+    assert windows.better() == []
 
 
 def test_only_formats_of_bare_keys_and_values_leave_no_marks() -> None:
