@@ -62,6 +62,20 @@ def test_records_unlike_their_format_may_be_bare_ones_but_not_in_segments() -> N
     assert windows.better() == []
 
 
+@pytest.mark.parametrize(
+    ("named", "value", "better"),
+    [
+        ("kafka-streams.timestamped-window", SMALL + b"v", False),  # like `window` too, which says less
+        ("kafka-streams.key-value", b"v", False),  # no segment
+        ("rocksdb.raw", b"v", True),  # of a directory by itself it is not known
+    ],
+)
+def test_a_rival_says_more_of_the_same_kind_of_directory(named: str, value: bytes, better: bool) -> None:
+    rivals = Rivals(get_format(named), None)
+    rivals.add(window(NOW), value, now_ms=NOW)
+    assert ("kafka-streams.window" in {known.id for known, _, _ in rivals.better()}) is better
+
+
 def test_only_formats_of_bare_keys_and_values_leave_no_marks() -> None:
     assert [known.id for known in FORMATS if not leaves_marks(known)] == [
         known.id for known in FORMATS if not known.carries
