@@ -1,5 +1,7 @@
 """The catalogue fits the code: what `python -m tests.mutants` would find out in minutes, in a moment."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,16 @@ def test_it_changes_one_definition_and_leaves_code_that_runs(mutant: Mutant) -> 
     file, text = mutant.patched(CODE)
     assert text != file.read_text(encoding="utf-8")
     compile(text, str(file), "exec")
+
+
+def test_none_uses_a_name_that_is_not_there(tmp_path: Path) -> None:
+    """Such a mutant would be broken, not caught."""
+    for mutant in MUTANTS:
+        (tmp_path / f"{mutant.name}.py").write_text(mutant.patched(CODE)[1], encoding="utf-8")
+    options = ["--isolated", "--no-cache", "--select", "F821,F823"]
+    command = [sys.executable, "-m", "ruff", "check", *options, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 @EACH
