@@ -12,6 +12,7 @@ from formats.serdes.numeric import NumberSerde
 from migrate.errors import RefusedError, SpecError
 from migrate.queries.open.partition import StoreDefinition
 from migrate.queries.queryable_stores import QueryableStores
+from migrate.serve.http_messages import Limits
 from migrate.serve.server import listening
 from tests.serve.services import Asked, make_orders, orders_of, serving, text_definition
 from tests.shared.windowed import make_segments, window_key
@@ -158,6 +159,12 @@ def test_a_head_beyond_the_limit_is_refused(asked: Asked, head: bytes) -> None:
     """What fits into one read of a socket, a quarter of a megabyte, may pass."""
     assert asked.raw(head).startswith(b"HTTP/1.1 400 ")
     assert asked.found("/health") == {"status": "ok"}
+
+
+def test_the_limit_of_a_head_is_the_service_s(tmp_path: Path) -> None:
+    with serving(orders_of(make_orders(tmp_path / "app", 1)), limits=Limits(head_bytes=1000)) as asked:
+        head = b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"a" * 2000
+        assert asked.raw(head).startswith(b"HTTP/1.1 400 ")
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,7 @@ def test_a_repair_removes_checkpoints_which_may_name_what_is_lost(home: Path) ->
     _flip(_entries(home)[1])
     read_repaired(home)
     assert [*log.glob("*checkpoint*")] == []
+    assert as_rows(read_delta(home / "ledger"), "the table") == read_ledger(home)
 
 
 def test_an_entry_in_the_place_of_another_is_not_read(home: Path) -> None:
