@@ -16,9 +16,8 @@ from migrate.errors import SpecError
 from migrate.queries.host_options import HostOptions
 
 if TYPE_CHECKING:
-    from migrate.queries.open.partition import StoreDefinition
     from migrate.queries.queryable_stores import QueryableStores
-    from migrate.queries.side_by_side import SideBySideStores
+    from migrate.spec.spec import Spec
 
 
 _OPTIONS = (
@@ -156,10 +155,13 @@ def serve(
     stateferry serve state/orders-app --store orders --format kafka-streams.key-value --key-serde string
     curl 'http://127.0.0.1:7654/stores/orders/keys/order-001586?encoding=text'
     """
+    from migrate.queries.side_by_side import SideBySideStores
     from migrate.serve.server import listening
+    from migrate.spec.spec import load_spec
 
-    stores = _stores(Path(place), side, of_a_path)
-    router, sides = routing.router(stores, Path(place)), _sides(Path(place))
+    spec = load_spec(place) if Path(place).is_file() else None
+    stores = _stores(place, spec, side, {name: value for name, value in of_a_path.items() if value is not None})
+    router, sides = routing.router(stores, Path(place)), None if spec is None else SideBySideStores(spec)
     service = listening(stores, host=host, port=port, router=router, sides=sides, stale=stale)
     if not current_output().quiet:
         compare = "" if sides is None else f", old and new records at {service.url}/compare"
@@ -167,49 +169,31 @@ def serve(
     service.run()
 
 
-def _sides(place: Path) -> SideBySideStores | None:
-    from migrate.queries.side_by_side import SideBySideStores
-    from migrate.spec.spec import load_spec
-
-    return SideBySideStores(load_spec(place)) if place.is_file() else None
-
-
 def _stores(
-    place: Path, side: Literal["live", "old", "new"], of_a_path: dict[str, str | int | None]
+    place: str, spec: Spec | None, side: Literal["live", "old", "new"], of_a_path: dict[str, Any]
 ) -> QueryableStores:
     """Also those that an application has open: whether a request may be answered from them, the service decides."""
+    from migrate.queries.open.partition import StoreDefinition
     from migrate.queries.queryable_stores import QueryableStores
+    from migrate.spec.serdes import stated_serde
 
-    given = {name: value for name, value in of_a_path.items() if value is not None}
-    if place.is_file():
-        from migrate.spec.spec import load_spec
-
-        if given:
-            option = f"--{next(iter(given)).removesuffix('_id').replace('_', '-')}"
+    if spec is not None:
+        if of_a_path:
+            option = f"--{next(iter(of_a_path)).removesuffix('_id').replace('_', '-')}"
             raise SpecError(
                 f"{option} goes with a directory, and {place} is a file", hint="the spec says how to read it"
             )
-        return QueryableStores.of_migration(load_spec(place), side=side, stale=True)
-    if "store" not in given or "format_id" not in given:
+        return QueryableStores.of_migration(spec, side=side, stale=True)
+    if "store" not in of_a_path or "format_id" not in of_a_path:
         raise SpecError(f"{place} is a directory: which store of it?", hint="give --store and --format")
-    return QueryableStores.of_directory(place, {str(given["store"]): _definition(given)}, stale=True)
-
-
-def _definition(given: dict[str, str | int]) -> StoreDefinition:
-    from migrate.queries.open.partition import StoreDefinition
-    from migrate.spec.serdes import stated_serde
-
-    return StoreDefinition(
-        str(given["format_id"]),
-        stated_serde(str(given.get("key_serde", "bytes")), "key"),
-        stated_serde(str(given.get("value_serde", "bytes")), "value"),
-        retention_ms=_number(given, "retention_ms"),
-        window_size_ms=_number(given, "window_size_ms"),
+    definition = StoreDefinition(
+        of_a_path["format_id"],
+        stated_serde(of_a_path.get("key_serde", "bytes"), "key"),
+        stated_serde(of_a_path.get("value_serde", "bytes"), "value"),
+        retention_ms=of_a_path.get("retention_ms"),
+        window_size_ms=of_a_path.get("window_size_ms"),
     )
-
-
-def _number(given: dict[str, str | int], name: str) -> int | None:
-    return int(given[name]) if name in given else None
+    return QueryableStores.of_directory(place, {of_a_path["store"]: definition}, stale=True)
 
 
 VERBS = (get, serve)
