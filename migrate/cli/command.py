@@ -18,7 +18,7 @@ import click
 from click.core import ParameterSource
 
 from migrate.batch.stop import GRACE_SECONDS, RERUN, Stop
-from migrate.cli.options import add_common_options, current_output, read_environment
+from migrate.cli.options import add_common_options, current_output, read_environment, spec_argument
 from migrate.errors import ExitCode, MigrationError, explain_system_error
 from migrate.show.output import Output, prepare_streams, streams_are_one, write_err, write_out
 from migrate.show.plain import visible_json, visible_message
@@ -93,6 +93,18 @@ def verb(work: Callable[P, int | None]) -> Callable[P, NoReturn]:
         sys.exit(exit_code_of(lambda: work(*args, **options), current_output()))
 
     return exiting
+
+
+def spec_verb(work: Callable[..., int | None]) -> Callable[..., NoReturn]:
+    """Make a verb with the argument SPEC of `work`, which gets the spec itself."""
+
+    @wraps(work)
+    def loading(spec: str, **options: object) -> int | None:
+        from migrate.spec.spec import load_spec
+
+        return work(load_spec(spec), **options)
+
+    return spec_argument(verb(loading))
 
 
 @contextmanager

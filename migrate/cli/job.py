@@ -19,6 +19,7 @@ from migrate.show.output import Output, user_output_to_stderr
 
 if TYPE_CHECKING:
     from migrate.model.events import Listener
+    from migrate.spec.spec import Spec
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -62,7 +63,7 @@ def run_options(command: F) -> F:
 
 
 def run_and_show(
-    spec_path: str,
+    spec: Spec,
     master: str | None,
     *,
     on_spark: bool,
@@ -91,9 +92,8 @@ def run_and_show(
     from migrate.model.events import each_of
     from migrate.show.text.progress import progress
     from migrate.show.text.report_text import show_run
-    from migrate.spec.spec import load_spec
 
-    spec, changelog_ends = load_spec(spec_path), parse_changelog_ends(ends)
+    changelog_ends = parse_changelog_ends(ends)
     if and_cutover:
         check_in_place(spec, "cutover")
     stop = Stop()
@@ -142,4 +142,10 @@ def main(spec_path: str, **options: Any) -> None:  # noqa: ANN401 - those of `ru
     spark-submit --master spark://host:7077 jobs/migrate_job.py --spec migration.toml
     """
     output = current_output()
-    sys.exit(exit_code_of(lambda: run_and_show(spec_path, None, on_spark=True, output=output, **options), output))
+
+    def work() -> None:
+        from migrate.spec.spec import load_spec
+
+        run_and_show(load_spec(spec_path), None, on_spark=True, output=output, **options)
+
+    sys.exit(exit_code_of(work, output))

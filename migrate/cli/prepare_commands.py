@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from migrate.cli.command import verb
+from migrate.cli.command import spec_verb, verb
 from migrate.cli.job import changelog_end_option, check_spark
-from migrate.cli.options import complete_formats, current_output, html_option, page_path, spec_argument
+from migrate.cli.options import complete_formats, current_output, html_option, page_path
 from migrate.show.output import user_output_to_stderr, write_out
 from migrate.show.plain import printable_toml
+
+if TYPE_CHECKING:
+    from migrate.spec.spec import Spec
 
 
 @click.command()
@@ -121,7 +126,6 @@ def init(
 
 
 @click.command()
-@spec_argument
 @html_option
 @click.option("--full", is_flag=True, help="Read and convert every record instead of a sample, for exact counts.")
 @click.option(
@@ -133,9 +137,9 @@ def init(
 @click.option("--seed", type=int, default=0, show_default=True, help="The seed of the sample.")
 @click.option("--slots", type=click.IntRange(min=1), help="Chunks at a time, for the estimated time. [default: cores]")
 @changelog_end_option
-@verb
+@spec_verb
 def plan(
-    spec: str, *, page: str | None, full: bool, sample: int | None, seed: int, slots: int | None, ends: tuple[str, ...]
+    spec: Spec, *, page: str | None, full: bool, sample: int | None, seed: int, slots: int | None, ends: tuple[str, ...]
 ) -> int:
     """Report what a run would do, without changing anything.
 
@@ -151,13 +155,11 @@ def plan(
     from migrate.dry_run.dry_run import plan as dry_run
     from migrate.show.text.plan_text import show_plan
     from migrate.show.text.progress import counting
-    from migrate.spec.spec import load_spec
 
-    output, loaded, known = current_output(), load_spec(spec), parse_changelog_ends(ends)
-    file = page_path(page)
+    output, file, known = current_output(), page_path(page), parse_changelog_ends(ends)
     with counting(output) as listener, user_output_to_stderr():
         report = dry_run(
-            loaded, full=full, sample=sample, seed=seed, slots=slots, on_event=listener, changelog_ends=known
+            spec, full=full, sample=sample, seed=seed, slots=slots, on_event=listener, changelog_ends=known
         )
     output.show(report, show_plan)
     if file is not None:
@@ -169,12 +171,11 @@ def plan(
 
 
 @click.command()
-@spec_argument
 @click.option("--master", default="local[*]", show_default=True, help="The Spark master that a run would use.")
 @click.option("--no-spark", is_flag=True, help="Skip the checks that need Spark and a JVM.")
 @changelog_end_option
-@verb
-def doctor(spec: str, *, master: str, no_spark: bool, ends: tuple[str, ...]) -> int:
+@spec_verb
+def doctor(spec: Spec, *, master: str, no_spark: bool, ends: tuple[str, ...]) -> int:
     """Check that a run can start: old store, disks, permissions, Java, Spark, executors.
 
     Leaves nothing behind. Exits with 6 if a check fails; a warning is not a failure.
@@ -189,20 +190,17 @@ def doctor(spec: str, *, master: str, no_spark: bool, ends: tuple[str, ...]) -> 
     from migrate.batch.source.changelog_ends import parse_changelog_ends
     from migrate.show.text.plan_text import show_doctor
     from migrate.show.text.progress import start_shown
-    from migrate.spec.spec import load_spec
 
-    known = parse_changelog_ends(ends)
-    loaded, output = load_spec(spec), current_output()
+    output, known = current_output(), parse_changelog_ends(ends)
     with start_shown(output):  # a master that does not answer takes a minute
-        report = check_all(loaded, master=None if no_spark else master, changelog_ends=known)
+        report = check_all(spec, master=None if no_spark else master, changelog_ends=known)
     output.show(report, show_doctor)
     return report.exit_code
 
 
 @click.command()
-@spec_argument
-@verb
-def snapshot(spec: str) -> None:
+@spec_verb
+def snapshot(spec: Spec) -> None:
     """Take the snapshot that a later `run` converts while the application is running again.
 
     Needs [run] source = "snapshot". The application must be stopped cleanly while the snapshot is taken, which takes
@@ -214,10 +212,9 @@ def snapshot(spec: str) -> None:
     from migrate import snapshot as take
     from migrate.show.text.progress import details
     from migrate.show.text.report_text import show_snapshot
-    from migrate.spec.spec import load_spec
 
     output = current_output()
-    output.show(take(load_spec(spec), on_event=details(output)), show_snapshot)
+    output.show(take(spec, on_event=details(output)), show_snapshot)
 
 
 VERBS = (inspect, formats, init, plan, doctor, snapshot)

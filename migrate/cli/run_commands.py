@@ -10,9 +10,9 @@ import click
 from click.core import ParameterSource
 
 from migrate.batch.stop import Stop
-from migrate.cli.command import stopping_on_signals, verb, without_garbage_collection
+from migrate.cli.command import spec_verb, stopping_on_signals, without_garbage_collection
 from migrate.cli.job import check_spark, fence_option, replay_options, run_and_show, run_options
-from migrate.cli.options import current_output, html_option, page_path, spec_argument
+from migrate.cli.options import current_output, html_option, page_path
 from migrate.cli.switch_commands import switch_and_show
 from migrate.errors import SpecError
 from migrate.show.output import Output, stop_writing, user_output_to_stderr
@@ -26,11 +26,10 @@ _MOST_OF_A_CORE = 0.1
 
 
 @click.command()
-@spec_argument
 @html_option
-@verb
+@spec_verb
 @without_garbage_collection()
-def report(spec: str, *, page: str | None) -> None:
+def report(spec: Spec, *, page: str | None) -> None:
     """Report what was done: runs, chunks, rejects, verification.
 
     Reads the ledger alone, so that it also works after `finalize`.
@@ -42,10 +41,9 @@ def report(spec: str, *, page: str | None) -> None:
     """
     from migrate.batch.status.history import report as read_history
     from migrate.show.text.report_text import show_history
-    from migrate.spec.spec import load_spec
 
     output, file = current_output(), page_path(page)
-    history = read_history(load_spec(spec))
+    history = read_history(spec)
     if file is not None:
         from migrate.show.page.run_page import run_page
         from migrate.stores.files import write_durably
@@ -82,15 +80,14 @@ def _without_spark(*, no_spark: bool, jobs: int | None) -> int:
 
 
 @click.command()
-@spec_argument
 @_master
 @_no_spark
 @_jobs
 @click.option("--cutover", "and_cutover", is_flag=True, help="Afterwards, put the new stores in place of the old ones.")
 @run_options
-@verb
+@spec_verb
 def run(
-    spec: str,
+    spec: Spec,
     master: str,
     *,
     no_spark: bool,
@@ -115,9 +112,8 @@ def run(
 
 
 @click.command()
-@spec_argument
-@verb
-def rejects(spec: str) -> None:
+@spec_verb
+def rejects(spec: Spec) -> None:
     """Show the records that could not be converted, by reason, and where the function fails.
 
     Reads the ledger alone, during a run and after it. `replay` goes on with a fixed function.
@@ -128,19 +124,17 @@ def rejects(spec: str) -> None:
     """
     from migrate.batch.status.reject_reasons import rejects as read_rejects
     from migrate.show.text.report_text import show_rejects
-    from migrate.spec.spec import load_spec
 
-    current_output().show(read_rejects(load_spec(spec)), show_rejects)
+    current_output().show(read_rejects(spec), show_rejects)
 
 
 @click.command()
-@spec_argument
 @_master
 @_no_spark
 @_jobs
 @replay_options
-@verb
-def replay(spec: str, master: str, *, no_spark: bool, jobs: int | None, **options: Any) -> None:  # noqa: ANN401
+@spec_verb
+def replay(spec: Spec, master: str, *, no_spark: bool, jobs: int | None, **options: Any) -> None:  # noqa: ANN401
     """Go on with a fixed function: rewrite the chunks that lack rejected records.
 
     Nothing but the function may have changed since the run. The other chunks stay as they are; everything is verified
@@ -155,7 +149,6 @@ def replay(spec: str, master: str, *, no_spark: bool, jobs: int | None, **option
 
 
 @click.command()
-@spec_argument
 @click.option("--watch", is_flag=True, help="Follow the run of another process until it ends.")
 @click.option(
     "--interval",
@@ -164,8 +157,8 @@ def replay(spec: str, master: str, *, no_spark: bool, jobs: int | None, **option
     show_default=True,
     help="Seconds between two updates of --watch.",
 )
-@verb
-def status(spec: str, *, watch: bool, interval: float) -> None:
+@spec_verb
+def status(spec: Spec, *, watch: bool, interval: float) -> None:
     """Show the state of a migration.
 
     Reads the ledger alone. With --watch and --json, every update is one JSON document on a line.
@@ -175,17 +168,15 @@ def status(spec: str, *, watch: bool, interval: float) -> None:
     stateferry status migration.toml --json
     stateferry status migration.toml --watch
     """
-    from migrate.spec.spec import load_spec
-
-    loaded, output = load_spec(spec), current_output()
+    output = current_output()
     if watch:
-        _follow(loaded, interval, output)
+        _follow(spec, interval, output)
     else:
         from migrate.batch.status.status import status as read_status
         from migrate.show.text.report_text import show_status
 
         with without_garbage_collection():
-            output.show(read_status(loaded), show_status)
+            output.show(read_status(spec), show_status)
 
 
 def _follow(spec: Spec, interval: float, output: Output) -> None:
@@ -210,15 +201,14 @@ def _follow(spec: Spec, interval: float, output: Output) -> None:
 
 
 @click.command()
-@spec_argument
 @click.option(
     "--mode", type=click.Choice(["full", "digest"]), default="full", show_default=True, help="How to compare."
 )
 @_master
 @_no_spark
 @_jobs
-@verb
-def verify(spec: str, *, mode: Literal["full", "digest"], master: str, no_spark: bool, jobs: int | None) -> None:
+@spec_verb
+def verify(spec: Spec, *, mode: Literal["full", "digest"], master: str, no_spark: bool, jobs: int | None) -> None:
     """Compare the new stores on disk with the converted old ones.
 
     `full` converts the old records again and compares every record; `digest` compares digests with those that the run
@@ -233,20 +223,18 @@ def verify(spec: str, *, mode: Literal["full", "digest"], master: str, no_spark:
     from migrate.batch.steps.verify_command import verify as check
     from migrate.show.text.progress import progress
     from migrate.show.text.report_text import show_verify
-    from migrate.spec.spec import load_spec
 
-    output, loaded, stop = current_output(), load_spec(spec), Stop()
+    output, stop = current_output(), Stop()
     with stopping_on_signals(stop), progress(output) as listener, user_output_to_stderr():
-        report = check(loaded, mode=mode, master=None if here else master, jobs=here or 1, on_event=listener, stop=stop)
+        report = check(spec, mode=mode, master=None if here else master, jobs=here or 1, on_event=listener, stop=stop)
     output.show(report, show_verify)
 
 
 @click.command("catch-up")
-@spec_argument
 @click.option("--master", help="A Spark master to run on; without one, in this process.")
 @fence_option
-@verb
-def catch_up(spec: str, *, master: str | None, fence: bool) -> None:
+@spec_verb
+def catch_up(spec: Spec, *, master: str | None, fence: bool) -> None:
     """Apply to the new stores what the application has written since its snapshot.
 
     Reads the old changelogs to their end, converts the last record of each key, and writes it to the new stores and
@@ -261,11 +249,10 @@ def catch_up(spec: str, *, master: str | None, fence: bool) -> None:
     from migrate.batch.catch_up import catch_up as work
     from migrate.show.text.progress import progress
     from migrate.show.text.report_text import show_catch_up
-    from migrate.spec.spec import load_spec
 
-    output, loaded, stop = current_output(), load_spec(spec), Stop()
+    output, stop = current_output(), Stop()
     with stopping_on_signals(stop), progress(output) as listener, user_output_to_stderr():
-        report = work(loaded, master=master, fence=fence, on_event=listener, stop=stop)
+        report = work(spec, master=master, fence=fence, on_event=listener, stop=stop)
     output.show(report, show_catch_up)
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from migrate.batch.stop import Stop
-from migrate.cli.command import stopping_on_signals, verb
+from migrate.cli.command import spec_verb, stopping_on_signals
 from migrate.cli.job import accept_rejects_option, fence_option, unverified_option
-from migrate.cli.options import current_output, spec_argument
+from migrate.cli.options import current_output
 from migrate.errors import InterruptedMigrationError, RefusedError
 from migrate.show.output import Output
 from migrate.show.plain import visible_message
@@ -39,15 +39,13 @@ def _confirm(removed_by: Callable[[Spec], str], spec: Spec, output: Output) -> N
 
 
 def switch_and_show(
-    name: Literal["cutover", "rollback", "finalize"], spec_path: str, output: Output, **options: bool | int | None
+    name: Literal["cutover", "rollback", "finalize"], spec: Spec, output: Output, **options: bool | int | None
 ) -> None:
     """Run the verb and show its report. The first signal does not end it: it takes a second."""
     import migrate
     from migrate.show.text.progress import details
     from migrate.show.text.report_text import show_switch
-    from migrate.spec.spec import load_spec
 
-    spec = load_spec(spec_path)
     with stopping_on_signals(Stop(), patience=None):
         switch: Callable[..., SwitchReport] = getattr(migrate, name)
         report = switch(spec, on_event=details(output), **options)
@@ -55,13 +53,12 @@ def switch_and_show(
 
 
 @click.command()
-@spec_argument
 @unverified_option
 @accept_rejects_option
 @fence_option
 @click.option("--no-checksums", is_flag=True, help="Do not read the new stores' files again, where seconds count more.")
-@verb
-def cutover(spec: str, *, unverified: bool, accept_rejects: int | None, fence: bool, no_checksums: bool) -> None:
+@spec_verb
+def cutover(spec: Spec, *, unverified: bool, accept_rejects: int | None, fence: bool, no_checksums: bool) -> None:
     """Put the verified new stores in place of the old ones, which are kept.
 
     The application must be stopped. The new stores' files are read, and compared with what was verified. If the command
@@ -77,10 +74,9 @@ def cutover(spec: str, *, unverified: bool, accept_rejects: int | None, fence: b
 
 
 @click.command()
-@spec_argument
 @click.option("--discard-new-writes", is_flag=True, help="Roll back even if the new stores have been written to.")
-@verb
-def rollback(spec: str, *, discard_new_writes: bool) -> None:
+@spec_verb
+def rollback(spec: Spec, *, discard_new_writes: bool) -> None:
     """Put the old stores back, after a cut-over or an unfinished one.
 
     The application must be stopped. Where the new stores have changelogs of their own, or records were appended to the
@@ -94,7 +90,6 @@ def rollback(spec: str, *, discard_new_writes: bool) -> None:
 
 
 @click.command()
-@spec_argument
 @click.option("--accept-mismatch", is_flag=True, help="Finalize even if a verification found a difference.")
 @click.option(
     "--moved-away", is_flag=True, help="Finalize even if some new stores are gone: their tasks run elsewhere now."
@@ -103,8 +98,8 @@ def rollback(spec: str, *, discard_new_writes: bool) -> None:
     "--delete-topic", is_flag=True, help="Delete the old stores' changelogs too, where the new ones have their own."
 )
 @_yes_option
-@verb
-def finalize(spec: str, *, accept_mismatch: bool, moved_away: bool, delete_topic: bool, yes: bool) -> None:
+@spec_verb
+def finalize(spec: Spec, *, accept_mismatch: bool, moved_away: bool, delete_topic: bool, yes: bool) -> None:
     """Remove the replaced old stores and the migration's working files.
 
     A rollback is not possible afterwards. The ledger is kept, and so is an old state directory that was not replaced.
@@ -117,19 +112,16 @@ def finalize(spec: str, *, accept_mismatch: bool, moved_away: bool, delete_topic
     """
     if not yes:
         from migrate.batch.switch.abandon import removed_by_finalize
-        from migrate.spec.spec import load_spec
 
-        asked = partial(removed_by_finalize, delete_topic=delete_topic)
-        _confirm(asked, load_spec(spec), current_output())
+        _confirm(partial(removed_by_finalize, delete_topic=delete_topic), spec, current_output())
     options = {"accept_mismatch": accept_mismatch, "moved_away": moved_away, "delete_topic": delete_topic}
     switch_and_show("finalize", spec, current_output(), **options)
 
 
 @click.command()
-@spec_argument
 @_yes_option
-@verb
-def abandon(spec: str, *, yes: bool) -> None:
+@spec_verb
+def abandon(spec: Spec, *, yes: bool) -> None:
     """Give up a migration that cannot continue, and remove its files.
 
     Deletes the topics that it has made, and appends the old values to changelogs that it has appended to. Touches no
@@ -144,12 +136,11 @@ def abandon(spec: str, *, yes: bool) -> None:
     from migrate.batch.switch.abandon import removed_by_abandon
     from migrate.show.text.progress import details
     from migrate.show.text.report_text import show_abandon
-    from migrate.spec.spec import load_spec
 
-    loaded, output = load_spec(spec), current_output()
+    output = current_output()
     if not yes:
-        _confirm(removed_by_abandon, loaded, output)
-    output.show(remove_files(loaded, on_event=details(output)), show_abandon)
+        _confirm(removed_by_abandon, spec, output)
+    output.show(remove_files(spec, on_event=details(output)), show_abandon)
 
 
 VERBS = (cutover, rollback, finalize, abandon)
