@@ -7,7 +7,7 @@ from typing import Literal
 
 from migrate.batch.preflight.check import CheckReport
 from migrate.model.changelogs import Way
-from migrate.model.key_range import KeyRange
+from migrate.model.plan import Chunk
 from migrate.model.preview import RejectReason, Shown
 from migrate.model.reports import Held
 from migrate.model.values import Report, Value
@@ -224,20 +224,10 @@ class Segmentation(Value):
     """The new store's retention keeps nothing older; None: nothing is left behind."""
 
 
-class ChunkPlanned(Value):
-    """One chunk of the plan."""
-
-    store_partition: str
-    database: str
-    number: int
-    keys: KeyRange
-    estimated_bytes: int
-
-
 class Cost(Value):
     """The cost of a run. All seconds and bytes are estimates, from what the dry run measured."""
 
-    chunks: tuple[ChunkPlanned, ...]
+    chunks: tuple[Chunk, ...]
     chunk_size: int
     """The setting of [run]."""
     median_chunk: int

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from formats import Conversion
-from migrate.dry_run.dry_run_report import ChangelogPlan, ChunkPlanned, Cost, Inventory
+from migrate.dry_run.dry_run_report import ChangelogPlan, Cost, Inventory
 from migrate.engine.chunk_source import ChunkSource
 from migrate.engine.portable import make_converter, pump
 from migrate.engine.rejects import RejectsByReason
@@ -290,7 +290,7 @@ def cost_of(
     new_bytes = new_store_bytes * piece.file_bytes // piece.size
     largest = sum(sizes.largest for sizes in (found.key_sizes, found.value_sizes) if sizes is not None)
     return Cost(
-        chunks=tuple(ChunkPlanned(**chunk.model_dump(exclude={"keys"}), keys=chunk.keys) for chunk in chunks),
+        chunks=tuple(chunks),
         chunk_size=load.chunk_size,
         median_chunk=int(statistics.median(load.chunk_sizes or [0])),
         biggest_chunk=load.biggest,

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 
 from migrate.batch.preflight.check import CheckReport, Outcome
 from migrate.dry_run.dry_run_report import (
-    ChunkPlanned,
     Cost,
     DryRunReport,
     Inventory,
@@ -17,17 +16,15 @@ from migrate.dry_run.dry_run_report import (
     Verdict,
 )
 from migrate.model.display import duration, moment, number, plural, size
+from migrate.model.store_partition import place_name
 from migrate.show.page.plots import (
-    Band,
     Bar,
-    MapSpan,
     Plot,
-    band_name,
     bands,
     parts_of,
     size_histogram,
     sorted_bars,
-    title,
+    span_of,
 )
 from migrate.show.page.rendering import render
 from migrate.show.text.report_text import changelog_rows
@@ -62,7 +59,7 @@ def dry_run_page(report: DryRunReport) -> str:
         outcomes=_outcomes(report.checks),
         common=_common_facts(report.found) if report.found else (),
         plots=_plots(report),
-        bands=_bands(report.cost.chunks) if report.cost else [],
+        bands=bands(span_of(chunk, chunk.estimated_bytes) for chunk in report.cost.chunks) if report.cost else [],
         outcome_parts=_outcome_parts(report.tried) if report.tried else (),
         time_parts=_time_parts(report.cost) if report.cost else (),
         disk_parts=_disk_parts(report.cost) if report.cost else (),
@@ -161,17 +158,6 @@ def _plots(report: DryRunReport) -> dict[str, Plot]:
     return wanted
 
 
-def _bands(chunks: Iterable[ChunkPlanned]) -> list[Band]:
-    return bands(
-        MapSpan(
-            band_name(chunk.store_partition, chunk.database),
-            title(chunk.number, chunk.keys, chunk.estimated_bytes),
-            chunk.estimated_bytes,
-        )
-        for chunk in chunks
-    )
-
-
 def _outcome_parts(tried: SampleConversion) -> list[Bar]:
     parts = (
         ("match [source] format", tried.decoded, tried.sampled, "accent"),
@@ -197,7 +183,7 @@ def _time_parts(cost: Cost) -> list[Bar]:
         ("the rest", cost.other_seconds, "accent"),
         ("downtime", cost.downtime_seconds, "accent-2"),
     )
-    return parts_of(max(cost.total_seconds, cost.downtime_seconds), parts, duration)
+    return parts_of(parts, duration, whole=max(cost.total_seconds, cost.downtime_seconds))
 
 
 def _disk_parts(cost: Cost) -> list[Bar]:
@@ -212,13 +198,13 @@ def _disk_parts(cost: Cost) -> list[Bar]:
     if cost.free_bytes is not None:
         label = "free now" if cost.free_bytes <= whole else "free now (off the scale)"
         parts.append((label, cost.free_bytes, "good" if cost.free_bytes >= cost.required_bytes else "bad"))
-    return parts_of(whole, parts, size)
+    return parts_of(parts, size, whole=whole)
 
 
 def _databases(found: Inventory) -> Rows:
     return [
         (
-            band_name(database.store_partition, database.database),
+            place_name(database.store_partition, database.database),
             size(database.size),
             size(database.record_bytes),
             number(database.sst_files),
@@ -237,7 +223,7 @@ def _databases(found: Inventory) -> Rows:
 def _families(found: Inventory) -> Rows:
     return [
         (
-            band_name(database.store_partition, database.database),
+            place_name(database.store_partition, database.database),
             family.name,
             _ROLES[family.role],
             number(family.records),
@@ -252,7 +238,7 @@ def _families(found: Inventory) -> Rows:
 def _positions(found: Inventory) -> Rows:
     return [
         (
-            band_name(database.store_partition, database.database),
+            place_name(database.store_partition, database.database),
             position.topic,
             str(position.partition),
             "unknown: the whole topic is replayed" if position.offset is None else number(position.position),
@@ -279,7 +265,7 @@ def _segments(found: Iterable[Segmentation]) -> Rows:
 def _chunks(cost: Cost) -> Rows:
     return [
         (
-            band_name(chunk.store_partition, chunk.database),
+            place_name(chunk.store_partition, chunk.database),
             str(chunk.number),
             str(chunk.keys),
             size(chunk.estimated_bytes),

@@ -12,7 +12,9 @@ from typing import TypeVar
 from migrate.batch.status.status import Span, pauses_of, spans_of
 from migrate.dry_run.dry_run_report import Sizes
 from migrate.model.display import duration, number, plural, share, size, visible
+from migrate.model.plan import Chunk
 from migrate.model.run_history import ChunkDone
+from migrate.model.store_partition import place_name
 
 N = TypeVar("N", bound=float)
 _STEEP = 30
@@ -60,10 +62,12 @@ class Bar:
         return round(max(100 * self.share, 0.4 if self.share else 0.0), 2)
 
 
-def parts_of(whole: float, amounts: Iterable[tuple[str, N, str]], show: Callable[[N], str]) -> list[Bar]:
-    """Bars for amounts of one whole, given as (label, amount, tone)."""
-    whole = max(whole, 1e-9)
-    return [Bar(label, show(amount), min(1.0, amount / whole), tone) for label, amount, tone in amounts]
+def parts_of(
+    amounts: Sequence[tuple[str, N, str]], show: Callable[[N], str], *, whole: float | None = None
+) -> list[Bar]:
+    """Bars for amounts of one whole, given as (label, amount, tone); `whole`: None for the largest."""
+    full = max(1e-9, max((float(amount) for _, amount, _ in amounts), default=0.0) if whole is None else whole)
+    return [Bar(label, show(amount), min(1.0, amount / full), tone) for label, amount, tone in amounts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,23 +202,14 @@ def _short(number: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MapSpan:
-    """One chunk before it is placed on the map."""
+    """One chunk on the map."""
 
     band: str
     title: str
+    """Its tooltip."""
     size: int
-    tone: float = 1.0
+    opacity: float = 1.0
     """Strength of the colour, 0 to 1."""
-
-
-@dataclass(frozen=True, slots=True)
-class MapSegment:
-    """One chunk on the map."""
-
-    width: float
-    """Percent of a line; the page starts a new line when one is full."""
-    opacity: float
-    title: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,18 +219,15 @@ class Band:
     label: str
     summary: str
     """The number of chunks and their size."""
-    segments: tuple[MapSegment, ...]
+    segments: tuple[tuple[float, MapSpan], ...]
+    """Each with its width in percent of a line; the page starts a new line when one is full."""
 
 
-def band_name(store_partition: str, database: str) -> str:
-    """The name of a RocksDB directory on the page."""
-    return store_partition if database in ("", ".") else f"{store_partition}/{database}"
-
-
-def title(number: int, keys: object, extent: int, *, seconds: float | None = None) -> str:
-    """The tooltip of a chunk."""
+def span_of(chunk: Chunk | ChunkDone, extent: int, *, seconds: float | None = None, opacity: float = 1.0) -> MapSpan:
+    """A chunk of so many bytes, on the band of its RocksDB directory."""
     took = "" if seconds is None else f", {duration(seconds)}"
-    return visible(f"chunk {number}: {size(extent)}{took}, keys {keys}")
+    title = visible(f"chunk {chunk.number}: {size(extent)}{took}, keys {chunk.keys}")
+    return MapSpan(place_name(chunk.store_partition, chunk.database), title, extent, round(opacity, 2))
 
 
 def bands(pieces: Iterable[MapSpan]) -> list[Band]:
@@ -244,7 +236,14 @@ def bands(pieces: Iterable[MapSpan]) -> list[Band]:
     for piece in pieces:
         by_band.setdefault(piece.band, []).append(piece)
     scale = _bytes_per_line(list(by_band.values()))
-    return [_band(label, chunks, scale) for label, chunks in by_band.items()]
+    return [
+        Band(
+            label,
+            f"{plural(len(chunks), 'chunk')}, {size(sum(chunk.size for chunk in chunks))}",
+            tuple((_width(chunk.size / scale), chunk) for chunk in chunks),
+        )
+        for label, chunks in by_band.items()
+    ]
 
 
 def _bytes_per_line(all_pieces: Sequence[Sequence[MapSpan]]) -> float:
@@ -258,12 +257,6 @@ def _bytes_per_line(all_pieces: Sequence[Sequence[MapSpan]]) -> float:
     lines = [sum(piece.size for piece in pieces) / -(-len(pieces) // _CHUNKS_PER_LINE) for pieces in all_pieces]
     ceiling = max(1.0, median(sizes)) * _CHUNKS_PER_LINE
     return max(1.0, min(max(lines), ceiling), min(max(sizes), ceiling))
-
-
-def _band(label: str, pieces: Sequence[MapSpan], scale: float) -> Band:
-    segments = (MapSegment(_width(piece.size / scale), round(piece.tone, 2), piece.title) for piece in pieces)
-    summary = f"{plural(len(pieces), 'chunk')}, {size(sum(piece.size for piece in pieces))}"
-    return Band(label, summary, tuple(segments))
 
 
 def _width(part: float) -> float:

@@ -14,19 +14,18 @@ from migrate.model.key_range import show_key
 from migrate.model.packages import VERSION
 from migrate.model.reports import Concern, Phase, State, Throughput
 from migrate.model.run_history import ChunkDone, RunHistory
+from migrate.model.store_partition import place_name
 from migrate.show.page.plots import (
     Band,
     Bar,
-    MapSpan,
     Plot,
     RateOverTime,
-    band_name,
     bands,
     measure,
     parts_of,
     sorted_bars,
+    span_of,
     throughput,
-    title,
 )
 from migrate.show.page.rendering import render
 from migrate.show.text.report_text import changelogs_in_words
@@ -93,7 +92,7 @@ def run_page(history: RunHistory) -> str:
         changelogs=changelogs_in_words(history.changelogs).splitlines(),
         verification_word=_verification_word(history.verification),
         verification_parts=_verification_parts(history.verification) if history.verification else (),
-        reject_parts=_reject_parts(history),
+        reject_parts=parts_of([(reason.reason, reason.records, "bad") for reason in history.rejects], number),
         dead_letter_columns=", ".join(f"{column.name} {column.type}" for column in history.dead_letter_columns),
         plots=_plots(history, measured),
         bands=_bands(history.chunks),
@@ -173,12 +172,7 @@ def _verification_parts(found: Verification) -> list[Bar]:
         ("differing", found.differing, "bad"),
         ("extra in the new store", found.extra, "bad"),
     )
-    return parts_of(max(records for _, records, _ in counts), counts, number)
-
-
-def _reject_parts(history: RunHistory) -> list[Bar]:
-    counts = [(reason.reason, reason.records, "bad") for reason in history.rejects]
-    return parts_of(max((records for _, records, _ in counts), default=0), counts, number)
+    return parts_of(counts, number)
 
 
 def _plots(history: RunHistory, measured: RateOverTime | None) -> dict[str, Plot]:
@@ -199,12 +193,7 @@ def _bands(chunks: Sequence[ChunkDone]) -> list[Band]:
         chunks, key=lambda chunk: (_natural(chunk.store_partition), _natural(chunk.database), chunk.number)
     )
     return bands(
-        MapSpan(
-            band_name(chunk.store_partition, chunk.database),
-            title(chunk.number, chunk.keys, chunk.bytes_in, seconds=chunk.seconds),
-            chunk.bytes_in,
-            0.3 + 0.7 * min(1.0, chunk.seconds / strongest),
-        )
+        span_of(chunk, chunk.bytes_in, seconds=chunk.seconds, opacity=0.3 + 0.7 * min(1.0, chunk.seconds / strongest))
         for chunk in ordered
     )
 
@@ -224,7 +213,7 @@ def _durations(chunks: Sequence[ChunkDone]) -> str:
 def _slowest(chunks: Sequence[ChunkDone]) -> list[tuple[str, ...]]:
     return [
         (
-            f"{band_name(chunk.store_partition, chunk.database)}, {chunk.number}",
+            f"{place_name(chunk.store_partition, chunk.database)}, {chunk.number}",
             duration(chunk.seconds),
             number(chunk.records_in),
             size(chunk.bytes_in),
@@ -237,7 +226,7 @@ def _slowest(chunks: Sequence[ChunkDone]) -> list[tuple[str, ...]]:
 def _row(chunk: ChunkDone) -> tuple[str, ...]:
     counts = (chunk.records_in, chunk.records_out)
     return (
-        band_name(chunk.store_partition, chunk.database),
+        place_name(chunk.store_partition, chunk.database),
         str(chunk.number),
         str(chunk.keys),
         *map(number, counts),

@@ -5,13 +5,13 @@ from pathlib import Path
 from migrate.dry_run.dry_run_report import (
     BeforeAfter,
     ChangelogPosition,
-    ChunkPlanned,
     Collision,
     DryRunReport,
     FormatHint,
     Verdict,
 )
 from migrate.model.key_range import KeyRange
+from migrate.model.plan import Chunk
 from migrate.model.preview import RejectExample, RejectReason
 from tests.show.page.samples import GOOD_CHECKS, MIB, check, cost, found, good_report, planned, shown
 
@@ -88,7 +88,7 @@ def ugly_report(*, partitions: int = 64, chunks: int = 2000) -> DryRunReport:
         }
     )
     many = planned(partitions, 1 + (chunks - 1) // partitions, seed=3)
-    hostile_chunk = ChunkPlanned(
+    hostile_chunk = Chunk(
         store_partition=_hostile(0),
         database=_hostile(1),
         number=0,

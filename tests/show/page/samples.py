@@ -7,7 +7,6 @@ from migrate.batch.preflight.check import CheckReport
 from migrate.dry_run.dry_run_report import (
     BeforeAfter,
     ChangelogPosition,
-    ChunkPlanned,
     Cost,
     DatabaseInventory,
     DryRunReport,
@@ -18,6 +17,7 @@ from migrate.dry_run.dry_run_report import (
     Verdict,
 )
 from migrate.model.key_range import KeyRange
+from migrate.model.plan import Chunk
 from migrate.model.preview import Shown
 
 MIB = 2**20
@@ -38,7 +38,7 @@ def sizes(*shares: float, first: int = 8) -> Sizes:
     return Sizes(p50=buckets[p50][0] - 3, p99=buckets[p99][0] - 3, largest=buckets[-1][0] - 3, buckets=buckets)
 
 
-def planned(partitions: int, chunks: int, *, seed: int = 1, skew: float = 0.0) -> tuple[ChunkPlanned, ...]:
+def planned(partitions: int, chunks: int, *, seed: int = 1, skew: float = 0.0) -> tuple[Chunk, ...]:
     """So many chunks in each of so many store partitions; with a skew, ever fewer."""
     numbers = random.Random(seed)
     made = []
@@ -49,7 +49,7 @@ def planned(partitions: int, chunks: int, *, seed: int = 1, skew: float = 0.0) -
             keys = KeyRange(start=bounds[number], end=bounds[number + 1])
             extent = int(256 * MIB * numbers.uniform(0.7, 1.1))
             made.append(
-                ChunkPlanned(
+                Chunk(
                     store_partition=f"0_{task}/orders", database=".", number=number, keys=keys, estimated_bytes=extent
                 )
             )
@@ -164,7 +164,7 @@ def tried() -> SampleConversion:
     )
 
 
-def cost(chunks: tuple[ChunkPlanned, ...]) -> Cost:
+def cost(chunks: tuple[Chunk, ...]) -> Cost:
     """Of these chunks, four at a time."""
     extents = sorted(chunk.estimated_bytes for chunk in chunks)
     return Cost(
