@@ -9,12 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from migrate.batch.ledger.receipts_in_force import pending_chunks, totals_of
+from migrate.batch.ledger.receipts_in_force import pending_chunks
 from migrate.model.comparison import Verification
 from migrate.model.display import one_line, plural, size
 from migrate.model.events import Event, Listener, each_of
-from migrate.model.plan import Plan
-from migrate.model.receipt import Receipt
 from migrate.model.reports import RunReport
 
 LOGGER = "stateferry.batch"
@@ -76,19 +74,18 @@ class RewriteProgress:
     started: float | None = None
     """When the first chunk was started: the start of a Spark session does not count."""
 
-    @classmethod
-    def of(cls, plan: Plan, done: list[Receipt]) -> RewriteProgress:
-        """The progress over the chunks of the plan that `done` does not cover."""
-        left = pending_chunks(plan, done)
-        return cls(chunks=len(left), size=max(1, sum(chunk.estimated_bytes for chunk in left)))
-
-    def begin(self) -> None:
-        self.started = self.started or time.monotonic()
-
-    def add(self, receipts: list[Receipt]) -> None:
-        self.chunks_done += len(receipts)
-        self.size_done += sum(receipt.bytes_in for receipt in receipts)
-        self.records += totals_of(receipts).records_in
+    def follow(self, event: str, facts: dict[str, Any]) -> None:
+        """Count what an event says: of the chunks of the plan that earlier runs have not done."""
+        match event:
+            case "run.begun":
+                left = pending_chunks(facts["plan"], facts["done"])
+                self.chunks, self.size = len(left), max(1, sum(chunk.estimated_bytes for chunk in left))
+            case "chunk.started":
+                self.started = self.started or time.monotonic()
+            case "chunk.committed":
+                self.chunks_done += len(facts["receipts"])
+                self.size_done += sum(receipt.bytes_in for receipt in facts["receipts"])
+                self.records += sum(receipt.records_in for receipt in facts["receipts"])
 
     @property
     def share(self) -> float:
@@ -101,10 +98,15 @@ class RewriteProgress:
         return 1e-9 if self.started is None else max(time.monotonic() - self.started, 1e-9)
 
     @property
+    def rate(self) -> float:
+        """Records per second."""
+        return self.records / self.seconds
+
+    @property
     def note(self) -> str:
         """A summary: `3/10 chunks, 1,000 records, 500/s`."""
-        rate = self.records / self.seconds
-        return f"{self.chunks_done}/{plural(self.chunks, 'chunk')}, {plural(self.records, 'record')}, {rate:,.0f}/s"
+        chunks, records = plural(self.chunks, "chunk"), plural(self.records, "record")
+        return f"{self.chunks_done}/{chunks}, {records}, {self.rate:,.0f}/s"
 
     @property
     def seconds_left(self) -> float:
@@ -121,15 +123,15 @@ class VerifyProgress:
     """Those among `records` that were compared before an interruption."""
     started: float = 0.0
 
-    def follow(self, event: str, records: int) -> None:
+    def follow(self, event: str, facts: dict[str, Any]) -> None:
         """Count the records of an event: those to compare, those compared before, or those compared so far."""
         match event:
             case "verify.started":
-                self.total, self.records, self.before, self.started = records, 0, 0, time.monotonic()
+                self.total, self.records, self.before, self.started = facts["records"], 0, 0, time.monotonic()
             case "verify.resumed":
-                self.records = self.before = records
+                self.records = self.before = facts["records"]
             case "verify.progressed":
-                self.records = records
+                self.records = facts["records"]
 
     @property
     def share(self) -> float:
@@ -169,14 +171,14 @@ class RunLog:
         self._count(event.name, event.facts)
 
     def _count(self, name: str, facts: dict[str, Any]) -> None:
+        done, compared = self._rewrite, self._verify
+        done.follow(name, facts)
+        compared.follow(name, facts)
         match name:
             case "run.begun":
-                self._begin(facts["plan"], facts["done"])
-            case "chunk.started":
-                self._rewrite.begin()
+                self._stores, before = len(facts["plan"].store_partitions), len(facts["done"])
+                self._log(f"{plural(done.chunks, 'chunk')} to rewrite, {size(done.size)}; {before} done before")
             case "chunk.committed":
-                self._rewrite.add(facts["receipts"])
-                done = self._rewrite
                 self._log_progress("rewrite", done.share, f"{done.note}, {done.seconds_left:,.0f} s left")
             case "assemble.committed":
                 self._assembled += 1
@@ -184,17 +186,9 @@ class RunLog:
                 share = self._assembled / self._stores
                 self._log_progress("assemble", share, f"{self._assembled}/{self._stores} store partitions")
             case "verify.started" | "verify.resumed":
-                self._verify.follow(name, facts["records"])
                 self._phases.pop("verify", None)
             case "verify.progressed":
-                compared = self._verify
-                compared.follow(name, facts["records"])
                 self._log_progress("verify", compared.share, f"{compared.note}, {compared.seconds_left:,.0f} s left")
-
-    def _begin(self, plan: Plan, done: list[Receipt]) -> None:
-        self._rewrite, self._stores = RewriteProgress.of(plan, done), len(plan.store_partitions)
-        left = self._rewrite
-        self._log(f"{plural(left.chunks, 'chunk')} to rewrite, {size(left.size)}; {len(done)} done before")
 
     def _log_progress(self, phase: str, share: float, note: str) -> None:
         now = time.monotonic()

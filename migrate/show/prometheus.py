@@ -21,6 +21,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.parser import text_string_to_metric_families
 
 from migrate.batch.ledger.receipts_in_force import totals_of
+from migrate.batch.log import RewriteProgress
 from migrate.errors import ExitCode, MigrationError, SpecError
 from migrate.model.comparison import Verification
 from migrate.model.events import Event, Listener
@@ -56,7 +57,6 @@ class _Metrics:
         """`ended_at`: the times of the last success and the last failure, by the name of their metric."""
         self.registry = CollectorRegistry()
         self._labels = {"name": name, "migration": migration}
-        self._records = 0
         self.chunks_planned = self._made(Gauge, "chunks_planned", "Chunks of the plan.")
         self.chunks_done = self._made(Gauge, "chunks_done", "Committed chunks, including those of earlier runs.")
         self.chunks_failed = self._made(Counter, "chunks_failed", "Chunks that ended this run.")
@@ -80,16 +80,15 @@ class _Metrics:
     def _made(self, kind: Callable[..., M], name: str, what: str, **options: object) -> M:
         return self._family(kind, name, what, **options).labels(**self._labels)
 
-    def add(self, receipts: list[Receipt], seconds: float) -> None:
-        """Count committed chunks; `seconds` have passed since the first one was started."""
+    def add(self, receipts: list[Receipt], rate: float) -> None:
+        """Count committed chunks; `rate`: of this run's records so far."""
         totals = totals_of(receipts)
         self.chunks_done.inc(totals.chunks)
         for field, counter in self._counted.items():
             counter.inc(getattr(totals, field))
         for receipt in receipts:
             self._chunk_seconds.observe(receipt.seconds)
-        self._records += totals.records_in
-        self._rate.set(self._records / max(seconds, 1e-9))
+        self._rate.set(rate)
 
     def verify(self, found: Verification) -> None:
         self.verified_records.set(found.records)
@@ -109,11 +108,12 @@ class _MetricsFile:
         self._path, self._name = path, name
         self._ended_at = _ended_before(path, name)
         self._metrics = _Metrics(name, "", self._ended_at)
-        self._first_chunk: float | None = None
+        self._progress = RewriteProgress()
         self._next_write = time.monotonic() + _SECONDS_BETWEEN_WRITES
 
     def __call__(self, event: Event) -> None:
         """Record the event, and write the file about once a second."""
+        self._progress.follow(event.name, event.facts)
         self._record(event.name, event.facts)
         if (phase := _PHASE_OF.get(event.name)) is not None:
             self._metrics.phase.state(phase)
@@ -126,10 +126,8 @@ class _MetricsFile:
             self._metrics = _Metrics(self._name, facts["plan"].migration_id, self._ended_at)
             self._metrics.chunks_planned.set(len(facts["plan"].chunks))
             self._metrics.chunks_done.set(len(facts["done"]))
-        elif name == "chunk.started":
-            self._first_chunk = self._first_chunk or time.monotonic()
-        elif name == "chunk.committed" and self._first_chunk is not None:
-            self._metrics.add(facts["receipts"], time.monotonic() - self._first_chunk)
+        elif name == "chunk.committed":
+            self._metrics.add(facts["receipts"], self._progress.rate)
         elif name == "chunk.failed":
             self._metrics.chunks_failed.inc()
         elif name == "verify.progressed":

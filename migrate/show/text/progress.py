@@ -164,21 +164,17 @@ class _Bars:
         self._verify: TaskID | None = None
 
     def __call__(self, event: Event) -> None:
+        self._count.follow(event.name, event.facts)
+        self._compared.follow(event.name, event.facts)
         if event.name == "run.begun":
-            self._count = RewriteProgress.of(event.facts["plan"], event.facts["done"])
             self._rewrite = self._bars.add_task("rewrite", total=1.0, note=self._count.note)
             self._bars.update(self._rewrite, completed=self._count.share)  # where nothing is left, it is full
-        elif event.name == "chunk.started":
-            self._count.begin()
         elif event.name == "chunk.committed" and self._rewrite is not None:
-            self._count.add(event.facts["receipts"])
             self._bars.update(self._rewrite, completed=self._count.share, note=self._count.note)
-        elif event.name in ("verify.started", "verify.resumed", "verify.progressed"):
-            self._compared.follow(event.name, event.facts["records"])
-            if event.name == "verify.started":
-                self._verify = self._bars.add_task("verify", total=1.0, note="")
-            elif self._verify is not None:
-                self._bars.update(self._verify, completed=self._compared.share, note=self._compared.note)
+        elif event.name == "verify.started":
+            self._verify = self._bars.add_task("verify", total=1.0, note="")
+        elif event.name in ("verify.resumed", "verify.progressed") and self._verify is not None:
+            self._bars.update(self._verify, completed=self._compared.share, note=self._compared.note)
 
 
 @contextmanager
