@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 
 from migrate.batch.ledger.gates import not_accepted
@@ -12,8 +12,8 @@ from migrate.model.comparison import Verification
 from migrate.model.display import duration, moment, number, plural, size
 from migrate.model.key_range import show_key
 from migrate.model.packages import VERSION
-from migrate.model.reports import Concern, Phase, State, Throughput
-from migrate.model.run_history import ChunkDone, RunHistory
+from migrate.model.reports import Phase, State, Throughput
+from migrate.model.run_history import ChunkDone, RunHistory, StepDone
 from migrate.model.store_partition import place_name
 from migrate.show.page.plots import (
     Band,
@@ -60,19 +60,6 @@ _MOST_ROWS = 1000
 """Of the table of chunks: a browser is slow with more, and JSON has them all."""
 _STRONGEST = 5
 """The multiple of the median duration that has the strongest colour on the map."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Milestone:
-    """One step, of all store partitions that took it together."""
-
-    name: str
-    at_ms: int
-    after: str
-    partitions: tuple[tuple[str, int], ...]
-    """Each store partition with its time."""
-    is_bad: bool
-    accepted: tuple[Concern, ...]
 
 
 def run_page(history: RunHistory) -> str:
@@ -256,18 +243,10 @@ def _runs(history: RunHistory) -> list[tuple[str, ...]]:
     ]
 
 
-def _milestones(history: RunHistory) -> list[_Milestone]:
-    """The steps, each with the time since the one before it."""
-    milestones = []
-    before: int | None = None
-    for group in history.milestones():
-        at_ms = group[-1].committed_at_ms
-        after = "" if before is None or at_ms < before else f"{duration((at_ms - before) / 1000)} later"
-        partitions = tuple(
-            (step.store_partition, step.committed_at_ms) for step in group if step.store_partition is not None
-        )
-        name = _STEPS.get(group[0].step, group[0].step)
-        is_bad, accepted = group[0].step == "mismatch", group[0].accepted
-        milestones.append(_Milestone(name, at_ms, after, partitions, is_bad, accepted))
-        before = at_ms
-    return milestones
+def _milestones(history: RunHistory) -> list[tuple[str, str, list[StepDone]]]:
+    """The steps: what each is called, the time since the one before it, and those who took it together."""
+    groups = history.milestones()
+    ends = [group[-1].committed_at_ms for group in groups]
+    waits = (f"{duration((at - before) / 1000)} later" if at >= before else "" for before, at in pairwise(ends))
+    named = (_STEPS.get(group[0].step, group[0].step) for group in groups)
+    return list(zip(named, ["", *waits], groups, strict=False))
