@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from formats import get_format
 from formats.likeness import hint
-from migrate.model.display import plural
+from migrate.model.display import moment, plural
 from migrate.stores.regular_files import Folder
 from migrate.survey.databases import formats_of, samples_of
 from migrate.survey.inspect_report import (
     DatabaseReport,
-    FamilyReport,
     Likeness,
     PlaceReport,
     StoreKind,
@@ -51,7 +49,7 @@ class StoreDatabase:
     def role(self) -> str:
         """A description for people: "store orders, task 0_0"."""
         start_ms = self.segment_start_ms
-        segment = "" if start_ms is None else f", segment {_in_utc(start_ms)}"
+        segment = "" if start_ms is None else f", segment {moment(start_ms)}"
         return f"store {self.store}, task {self.task}{segment}"
 
     @property
@@ -80,14 +78,6 @@ def databases_of(application: LocatedApplication) -> Iterator[StoreDatabase]:
     """Every RocksDB directory of the application, ordered by task, store and segment."""
     for each in application.system.discovery.store_directories(application.path):
         yield StoreDatabase(application, each.task, each.store, each.path, each.is_segment)
-
-
-def _in_utc(milliseconds: int) -> str:
-    """The moment for people, or the number where no calendar has that time."""
-    try:
-        return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    except (ValueError, OverflowError, OSError):
-        return str(milliseconds)
 
 
 def application_places(
@@ -147,7 +137,8 @@ def _store(inspected: list[tuple[StoreDatabase, DatabaseReport]]) -> StoreReport
     older = {family.name for family in get_format(formats[0]).older_families} if len(formats) == 1 else set()
     starts = [report.segment_start_ms for report in reports if report.segment_start_ms is not None]
     samples = samples_of(reports, formats)
-    begins_with_time = first.is_segment and _all_closed_first(data)
+    closed_first = [family.closed_first for family in data if family.likeness and family.likeness[0].sampled]
+    begins_with_time = first.is_segment and min(closed_first, default=0.0) == 1.0
     unsupported = _unsupported(system, first.store, families, keys_begin_with_time=begins_with_time)
     return StoreReport(
         name=first.store,
@@ -187,8 +178,3 @@ def _unsupported(
     if kind is None:
         return None
     return UnsupportedStore(name=kind.name, is_certain=certain is not None, reason=kind.reason, instead=kind.instead)
-
-
-def _all_closed_first(data: list[FamilyReport]) -> bool:
-    shares = [family.closed_first for family in data if family.likeness and family.likeness[0].sampled]
-    return bool(shares) and min(shares) == 1.0

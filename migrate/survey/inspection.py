@@ -195,7 +195,7 @@ def _walk(folder: Folder, found: WalkResult, *, is_part: bool, depth: int = 0) -
 
 def _recognise(folder: Folder, found: WalkResult) -> Path | LocatedApplication | PlaceReport | None:
     """What the directory is, which is added to `found`; None: nothing known."""
-    if is_migration(folder):
+    if MARKER in folder.files:
         found.migrations.append(folder.path)
         return folder.path
     if (application := application_at(folder)) is not None:
@@ -206,16 +206,11 @@ def _recognise(folder: Folder, found: WalkResult) -> Path | LocatedApplication |
     return place
 
 
-def is_migration(folder: Folder) -> bool:
-    """Whether it is a migration's folder."""
-    return MARKER in folder.files
-
-
 def migration_around(path: Path) -> Path | None:
     """The migration's folder that is, or contains, `path`."""
     for folder in (path, *path.parents[:6]):
         with suppress(OSError):
-            if is_migration(Folder(folder)):
+            if MARKER in Folder(folder).files:
                 return folder
     return None
 

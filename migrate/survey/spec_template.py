@@ -8,7 +8,7 @@ from pathlib import Path
 
 from formats import Conversion
 from migrate.batch.source.source import is_another_system
-from migrate.model.display import plural
+from migrate.model.display import listed, plural
 from migrate.spec.allowed import LOST_FIELDS, MEANINGS, must_be_allowed
 from migrate.spec.spec import Spec
 
@@ -46,15 +46,14 @@ def spec_text(spec: Spec, found: SpecComments) -> str:
 
 
 def _source(spec: Spec, found: SpecComments) -> list[str]:
-    partitions = ", ".join(toml_string(name) for name in found.store_partitions[:8])
-    more = ", ..." if len(found.store_partitions) > 8 else ""
+    partitions = listed([*map(toml_string, found.store_partitions)], 8)
     families = ", ".join(toml_string(name) for name in found.column_families)
     lines = [
         "",
         "[source]",
         f"# Found: about {plural(found.records, 'record')} "
         f"in {plural(len(found.store_partitions), 'store partition')},",
-        f"# {partitions}{more}; column families {families}.",
+        f"# {partitions}; column families {families}.",
         *(f"# Warning: {toml_string(' '.join(warning.split()))[1:-1]}" for warning in found.warnings),
         f"format = {toml_string(spec.source.format)}",
         f"path = {_path(spec.source.path)}",
