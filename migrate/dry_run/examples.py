@@ -7,12 +7,12 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from formats import EntryError, Format, Headers, History, StateRecord
+from formats import EntryError, Format, StateRecord
 from formats.serde import BytesSerde
 from formats.serdes.json_text import dump_json, with_texts
 from migrate.batch.plan.sample import Entry
 from migrate.dry_run.dry_run_report import BeforeAfter
-from migrate.model.display import moment, visible
+from migrate.model.display import listed, moment, visible
 from migrate.model.preview import cut_beside, shown, shown_beside
 
 Fields = tuple[tuple[str, str], ...]
@@ -66,16 +66,11 @@ def _carried(record: StateRecord) -> Iterator[tuple[str, str]]:
     if record.timestamp_ms is not None:
         yield "timestamp", timestamp_in_words(record.timestamp_ms)
     if record.headers is not None:
-        yield "headers", _headers(record.headers)
+        found = [f"{visible(name)} = {_header(value)}" for name, value in islice(record.headers, _MOST_HEADERS + 1)]
+        yield "headers", listed(found, _MOST_HEADERS) or "none"
     if record.history is not None:
-        yield "former values", _history(record.history)
-
-
-def _headers(headers: Headers) -> str:
-    found = [f"{visible(name)} = {_header(value)}" for name, value in islice(headers, _MOST_HEADERS + 1)]
-    if len(found) > _MOST_HEADERS:
-        found[-1] = "..."
-    return ", ".join(found) or "none"
+        versions, latest = record.history.versions, timestamp_in_words(record.history.valid_to_ms)
+        yield "former values", f"{len(versions)}, from {timestamp_in_words(versions[-1].valid_from_ms)} to {latest}"
 
 
 def _header(value: bytes | None) -> str:
@@ -84,12 +79,6 @@ def _header(value: bytes | None) -> str:
     as_shown = shown(value[: _LONGEST // 2])
     dots = "..." if len(value) > _LONGEST // 2 else ""
     return (f'"{as_shown.text}"' if as_shown.text.encode() == value else f"0x{as_shown.hex}") + dots
-
-
-def _history(history: History) -> str:
-    count = len(history.versions)
-    oldest = timestamp_in_words(history.versions[-1].valid_from_ms)
-    return f"{count}, from {oldest} to {timestamp_in_words(history.valid_to_ms)}"
 
 
 def _payloads(record: StateRecord, known: Format) -> Iterator[tuple[str, str]]:

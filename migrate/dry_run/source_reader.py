@@ -41,6 +41,7 @@ from migrate.engine.chunk_source import ChunkSource, inputs_of
 from migrate.errors import ChunkFailedError, CorruptionError, MigrationError, RefusedError, system_errors_explained
 from migrate.model.plan import Chunk, DatabasePlan, FamilyMapping, KeyPlace
 from migrate.model.store_partition import StorePartition
+from migrate.stores.batch import Batch
 from migrate.stores.files import present
 from migrate.stores.rocksdb.database import Database, LiveFile, open_read_only
 from migrate.stores.rocksdb.layout import database_files
@@ -126,16 +127,12 @@ class SourceReader:
         largest = max(kept, key=lambda plan: plan.data_bytes, default=None)
         for plan in self._databases:
             self._sample_database(plan, is_timed=plan is largest)
+        may_read_all = not self._options.is_sample and (self._times is None or self._times.are_whole)
         if self._options.is_full:
             self._read_all(deadline=None)
-        elif self._may_read_all and self.tally.sampled and self._seconds_for_all() < ALL_SECONDS:
+        elif may_read_all and self.tally.sampled and self._seconds_for_all() < ALL_SECONDS:
             self._read_all(deadline=time.monotonic() + _PATIENCE * ALL_SECONDS)
         return self
-
-    @property
-    def _may_read_all(self) -> bool:
-        """Whether all records may be converted without being asked for: their times must be known."""
-        return not self._options.is_sample and (self._times is None or self._times.are_whole)
 
     @property
     def logged_times(self) -> list[tuple[int, float]]:
@@ -438,7 +435,7 @@ def _family_inventory(
     at_least, at_most = _bounds(database, family, tables)
     estimate = min(max(database.estimated_records(family), at_least), at_most)
     is_metadata = family in source.format.metadata_families
-    entries = _first_entries(database, family) if is_metadata else ()
+    first = database.sample(family, None, _MOST_METADATA) if is_metadata else Batch([], [])
     return FamilyInventory(
         name=family,
         role=_role(family, plan, is_metadata=is_metadata),
@@ -446,7 +443,7 @@ def _family_inventory(
         exact=at_most == 0,
         at_least=at_least,
         at_most=at_most,
-        entries=tuple(source.system.offsets.describe(*entry) for entry in entries),
+        entries=tuple(map(source.system.offsets.describe, first.keys, first.values)),
     )
 
 
@@ -456,11 +453,6 @@ def _role(family: str, plan: DatabasePlan, *, is_metadata: bool) -> Role:
     if any(family in mapping.older for mapping in plan.mappings):
         return "older"
     return "records" if any(family == mapping.source for mapping in plan.mappings) else "other"
-
-
-def _first_entries(database: Database, family: str) -> Iterator[tuple[bytes, bytes]]:
-    batch = database.sample(family, None, _MOST_METADATA)
-    return zip(batch.keys, batch.values, strict=True)
 
 
 def _bounds(database: Database, family: str, tables: list[_Table]) -> tuple[int, int]:

@@ -58,7 +58,9 @@ def make_verdict(
         failures.sort(key=lambda check: check.name == "conversion.allowed" and asks_to_allow(check.fix))
     for code in (ExitCode.BUG, ExitCode.USAGE, ExitCode.REFUSED, *ExitCode):
         if code and (mine := [check for check in failures if check.exit_code == code]):
-            return Verdict(exit_code=int(code), go=False, sentence=_no_go(code, mine), next_step=mine[0].fix)
+            more = f" (and {len(mine) - 1} more)" if len(mine) > 1 else ""
+            sentence = f"{_NO_GO.get(code, _NO_GO[ExitCode.FAILED])}: {mine[0].detail}{more}"
+            return Verdict(exit_code=int(code), go=False, sentence=sentence, next_step=mine[0].fix)
     is_waiting = any(check.outcome == "waiting" for check in checks)
     go = "go, once the application is stopped: nothing else" if is_waiting else "go: nothing"
     lossy = [check for check in checks if check.name in _COSTS_RECORDS and check.outcome == "warning"]
@@ -93,11 +95,6 @@ _NO_GO = {
     ExitCode.REFUSED: "no go: a run would be refused",
     ExitCode.FAILED: "no go: a run would fail",
 }
-
-
-def _no_go(code: ExitCode, failures: list[CheckReport]) -> str:
-    more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
-    return f"{_NO_GO.get(code, _NO_GO[ExitCode.FAILED])}: {failures[0].detail}{more}"
 
 
 def _paths(tried: SampleConversion, records: int) -> CheckReport:
