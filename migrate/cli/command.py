@@ -31,12 +31,6 @@ _FINISHING = "\nstateferry: stop requested: this short step is finished first; i
 _AT_ONCE = f"\nstateferry: interrupted\n  next: {RERUN}\n"
 
 
-def _output_of(arguments: Sequence[str]) -> Output:
-    """Of a command line that cannot be parsed."""
-    json_log = "--log-format json" in " ".join(arguments).replace("=", " ")
-    return Output(as_json="--json" in arguments, debug="--debug" in arguments, json_log=json_log)
-
-
 class Job(click.Command):
     """A command with the common options, which reports usage errors like all others."""
 
@@ -51,7 +45,9 @@ class Job(click.Command):
         try:
             code = super().main(arguments, **{"prog_name": PROGRAM, **extra, "standalone_mode": False})
         except click.ClickException as error:
-            code = report_usage_error(error, _output_of(arguments))
+            json_log = "--log-format json" in " ".join(arguments).replace("=", " ")
+            output = Output(as_json="--json" in arguments, debug="--debug" in arguments, json_log=json_log)
+            code = report_usage_error(error, output)
         sys.exit(code)
 
 

@@ -160,7 +160,7 @@ def printable_toml(document: str) -> str:
 
 def _as_utf8(document: str, escaped: Callable[[str], str]) -> str:
     """A document that can be read as UTF-8, whatever the encoding of standard output."""
-    if document.isascii() or is_utf8(sys.stdout):
+    if document.isascii() or codecs.lookup(sys.stdout.encoding or "utf-8").name == "utf-8":
         return document
     return "".join(each if each.isascii() else escaped(each) for each in document)
 
@@ -168,8 +168,3 @@ def _as_utf8(document: str, escaped: Callable[[str], str]) -> str:
 def _escaped(character: str) -> str:
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
-
-
-def is_utf8(stream: Any) -> bool:  # noqa: ANN401 - any text stream
-    """Whether what is printed there is encoded as UTF-8."""
-    return codecs.lookup(stream.encoding or "utf-8").name == "utf-8"

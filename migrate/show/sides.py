@@ -7,12 +7,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from os.path import commonprefix
 from typing import Any
 
 from formats.serdes.json_text import dump_json
 from migrate.model.display import UNPRINTABLE, beginning, moment, plural, size
-from migrate.model.preview import LONGEST, Shown, shown
+from migrate.model.preview import LONGEST, Shown, shared, shown
 from migrate.queries.get_report import DEPTH, GetReport, RecordReport, SideBySide, field_path
 from migrate.show.output import Output
 from migrate.show.plain import Layout
@@ -179,7 +178,7 @@ def _cut(texts: list[str]) -> tuple[str, ...]:
     start = 0
     if max(map(len, texts)) > _LONGEST:
         pairs = (pair for pair in ((texts[1], texts[2]), (texts[0], texts[1])) if all(pair) and pair[0] != pair[1])
-        same = next((len(commonprefix(pair)) for pair in pairs), 0)  # noqa: RUF071 - of texts, not of paths
+        same = next((shared(*pair) for pair in pairs), 0)
         start = same - _BEFORE if same > _LONGEST - _BEFORE else 0
     return tuple(("..." if start and text else "") + beginning(text[start:], _LONGEST) for text in texts)
 

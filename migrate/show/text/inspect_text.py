@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -171,11 +172,7 @@ def _list_of(listed: list[DatabaseReport], layout: Layout) -> list[str]:
 
 def _options(report: InspectReport, layout: Layout) -> list[str]:
     """Each set of options once, with the number of column families that have it."""
-    counted: dict[str, int] = {}
-    for database in report.databases:
-        for family in database.families:
-            options = _options_of(database, family)
-            counted[options] = counted.get(options, 0) + 1
+    counted = Counter(_options_of(database, family) for database in report.databases for family in database.families)
     sets = (f"{text} ({plural(count, 'column family', 'column families')})" for text, count in counted.items())
     return [line for text in sets for line in layout.wrapped(text, hang=2)]
 
