@@ -34,8 +34,6 @@ class Cuts:
 
     ranges: tuple[KeyRange, ...]
     sizes: tuple[int, ...]
-    bytes_read: int
-    """Bytes that were read to find the cuts."""
 
 
 def cut(files: Iterable[tuple[Path, bytes]], chunk_size: int) -> Cuts:
@@ -46,26 +44,21 @@ def cut(files: Iterable[tuple[Path, bytes]], chunk_size: int) -> Cuts:
 
     Deterministic: the same files give the same cuts. A directory without SST files is one chunk.
     """
-    live = [(path, last_key, _properties(path)) for path, last_key in files]
-    total = sum(_size(properties) for _, _, properties in live)
+    live = [(path, last_key, properties) for path, last_key in files if (properties := _properties(path)) is not None]
+    total = sum(properties.raw_bytes for _, _, properties in live)
     samples = min(SAMPLES_PER_CHUNK * -(-total // chunk_size), MOST_SAMPLES)
     weights: list[Weight] = []
-    bytes_read = 0
     for path, last_key, properties in live:
-        if properties is None:
-            continue  # without its weight chunks are less even, but still correct
-        more = samples * _size(properties) // max(total, 1)
-        if not more and last_key:
-            weights.append(Weight(last_key + b"\0", _size(properties)))
-            continue
-        found, size_read = _weigh(path, properties, 1 + more)
-        weights += found
-        bytes_read += size_read
+        more = samples * properties.raw_bytes // max(total, 1)
+        if more or not last_key:
+            weights += _weigh(path, properties, 1 + more)
+        else:
+            weights.append(Weight(last_key + b"\0", properties.raw_bytes))
     weights.sort(key=lambda weight: weight.key)
     bounds, sizes = _cut_evenly(weights, chunk_size)
     edges = [None, *bounds, None]
     ranges = tuple(KeyRange(start=start, end=end) for start, end in pairwise(edges))
-    return Cuts(ranges, tuple(sizes), bytes_read)
+    return Cuts(ranges, tuple(sizes))
 
 
 def slot_share(whole: int, slots: int) -> int:
@@ -74,26 +67,23 @@ def slot_share(whole: int, slots: int) -> int:
 
 
 def _properties(path: Path) -> TableProperties | None:
+    """None where they cannot be read: without the file's weight chunks are less even, but still correct."""
     try:
         return table_properties(path)
     except (SstFormatError, FileNotFoundError):
         return None
 
 
-def _size(properties: TableProperties | None) -> int:
-    return 0 if properties is None else properties.raw_bytes
-
-
-def _weigh(path: Path, properties: TableProperties, wanted: int) -> tuple[list[Weight], int]:
+def _weigh(path: Path, properties: TableProperties, wanted: int) -> list[Weight]:
     try:
         with SstFile(path) as file:
             samples = file.index_samples(wanted)
     except (SstFormatError, FileNotFoundError):
-        return [], 0
+        return []
     expansion = properties.raw_bytes / max(properties.data_bytes, 1)
     offsets = [0, *(sample.offset for sample in samples)]
     sizes = [int((after - before) * expansion) for before, after in pairwise(offsets)]
-    return [Weight(sample.key, size) for sample, size in zip(samples, sizes, strict=True)], file.bytes_read
+    return [Weight(sample.key, size) for sample, size in zip(samples, sizes, strict=True)]
 
 
 def _cut_evenly(weights: list[Weight], chunk_size: int) -> tuple[list[bytes], list[int]]:

@@ -12,14 +12,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from migrate.batch.context import Context
-from migrate.batch.plan.cut import cut
+from migrate.batch.plan.cut import key_ranges
 from migrate.errors import CorruptionError
 from migrate.kafka.latest import unpacked
 from migrate.model.changelogs import Tail, TopicPart, Topics
 from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.store_partition import StorePartition
 from migrate.stores.files import remove_tree
-from migrate.stores.rocksdb.layout import database_files
 from migrate.stores.rocksdb.openings import open_pooled
 from migrate.stores.rocksdb.writing import SstWriter, TableOptions, create_database
 
@@ -106,6 +105,5 @@ def parts_of(context: Context, topics: Topics) -> Iterator[TopicPart]:
         if is_one or topics.way == "append":
             yield TopicPart(store_partition=partition, database="")
         for database in () if is_one else databases:
-            files = database_files(folders[partition] / database.database).immutable
-            for keys in cut([(file, b"") for file in files if file.suffix == ".sst"], size).ranges:
+            for keys in key_ranges([folders[partition] / database.database], size):
                 yield TopicPart(store_partition=partition, database=database.database, keys=keys)
