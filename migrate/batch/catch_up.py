@@ -250,7 +250,7 @@ def _counted_wrong(subject: Subject) -> Iterator[Mismatch]:
 
     The chunks' files were compared before; that all of them are there is what remains to be shown.
     """
-    receipts = by_place(subject.receipts)
+    receipts = by_place(subject.context.standing.receipts)
     entries = PositionEntries(subject.context.spec, subject.context.plan)
     for database in subject.databases:
         mine = receipts[database.store_partition, database.database]

@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -31,7 +32,6 @@ from migrate.model.comparison import Mismatch, Verified, as_verified, differing
 from migrate.model.key_range import KeyRange, tiling_flaw
 from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import DatabasePlan
-from migrate.model.receipt import Receipt
 from migrate.model.values import Stored
 from migrate.stores.rocksdb.database import StoreContent, family_names, open_read_only
 from migrate.stores.rocksdb.layout import database_files, file_states
@@ -64,21 +64,12 @@ class Subject:
         """The new stores, by store partition."""
         return self.context.new_stores
 
-    @cached_property
-    def receipts(self) -> Sequence[Receipt]:
-        return self.context.standing.receipts
-
-    @cached_property
-    def overlays(self) -> Mapping[str, Path]:
-        """By store partition, the folder of what its tails have changed."""
-        return self.context.standing.overlays
-
     def target_of(self, database: DatabasePlan) -> Path:
         return self.folders[database.store_partition] / database.database
 
     def overlay_of(self, database: DatabasePlan) -> Path | None:
         """What tails have changed in a RocksDB directory of the new store; None: nothing."""
-        return overlay_of(self.overlays.get(database.store_partition), database.database)
+        return overlay_of(self.context.standing.overlays.get(database.store_partition), database.database)
 
     def overlay_tasks(self) -> Iterator[OverlayTask]:
         for database in self.databases:
@@ -152,9 +143,8 @@ class _StoreComparison(Stored):
     found: Verified
 
 
-@dataclass(frozen=True, slots=True)
-class EqualRange:
-    """A range of the old keys of one family whose records are in the new store as they should be."""
+class ComparedRange(NamedTuple):
+    """A range of the old keys of one family that was compared with the new store."""
 
     place: FamilyPlace
     keys: KeyRange
@@ -176,7 +166,7 @@ class EqualRanges:
         """Record the state of the files before the first record is read."""
         self._subjects = dict(_digests(self.subject))
 
-    def committed(self) -> Iterator[EqualRange]:
+    def committed(self) -> Iterator[ComparedRange]:
         """The ranges in the ledger that count; those of other files or another conversion do not."""
         for row in self.subject.context.standing.compared_so_far:
             try:
@@ -185,7 +175,7 @@ class EqualRanges:
                 continue
             if comparison.subject == self._subjects.get(str(row.store_partition)):
                 place = (str(row.store_partition), str(row.database), comparison.family)
-                yield EqualRange(place, row.keys, comparison.found)
+                yield ComparedRange(place, row.keys, comparison.found)
 
     def add(self, task: VerifyTask, found: Verified) -> None:
         """Keep a range for the next commit, unless a difference was found in it."""
@@ -243,21 +233,14 @@ def _states(directories: dict[str, Path]) -> list[tuple[str, list[tuple[str, int
     return [(str(directory), file_states(directory)) for directory in directories.values()]
 
 
-@dataclass(frozen=True, slots=True)
-class _Compared:
-    keys: KeyRange
-    ends: tuple[bytes, bytes] | None
-    """The first and the last new key of the range; None: no new record comes of it."""
-
-
 @dataclass(slots=True)
 class FullVerification:
     """The ranges that were compared so far, and the proof that they cover every old record."""
 
     subject: Subject
-    before: Iterable[EqualRange] = ()
+    before: Iterable[ComparedRange] = ()
     """The ranges that an interrupted verification has found equal."""
-    _compared: defaultdict[FamilyPlace, list[_Compared]] = field(default_factory=lambda: defaultdict(list))
+    _compared: defaultdict[FamilyPlace, list[ComparedRange]] = field(default_factory=lambda: defaultdict(list))
     _seen: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
     """Records of (store partition, database of the new store, directory of the source, column family)."""
     _used: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -266,10 +249,9 @@ class FullVerification:
     def __post_init__(self) -> None:
         """Count the ranges that need not be read again."""
         for each in self.before:
-            self._add(each.place, each.keys, each.found)
+            self._add(each)
 
     def tasks_of(self, database: DatabasePlan) -> Iterator[CompareTask]:
-        """The comparisons of the database's records that remain to be made."""
         done = {place: [each.keys for each in self._compared.get(place, ())] for place in _places(database)}
         return compare_tasks(self.subject, database, done)
 
@@ -279,12 +261,13 @@ class FullVerification:
 
     def add(self, task: VerifyTask, found: Verified) -> None:
         if isinstance(task, CompareTask):
-            self._add((task.store_partition, task.database, task.mapping.target), task.keys, found)
+            place = (task.store_partition, task.database, task.mapping.target)
+            self._add(ComparedRange(place, task.keys, found))
 
-    def _add(self, place: FamilyPlace, keys: KeyRange, found: Verified) -> None:
-        partition, database, _ = place
-        self._compared[place].append(_Compared(keys, found.ends))
-        for count in found.counts:
+    def _add(self, compared: ComparedRange) -> None:
+        partition, database, _ = compared.place
+        self._compared[compared.place].append(compared)
+        for count in compared.found.counts:
             self._seen[partition, database, count.directory, count.family] += count.seen
             self._used[count.directory, count.family] += count.used
 
@@ -320,7 +303,7 @@ class FullVerification:
                 target = stack.enter_context(open_read_only(self.subject.target_of(plan)))
                 touched = None if overlay is None else stack.enter_context(open_read_only(overlay))
                 for place in places:
-                    ends = [each.ends for each in self._compared[place] if each.ends is not None]
+                    ends = [each.found.ends for each in self._compared[place] if each.found.ends is not None]
                     left_out = self.subject.context.conversion.position_keys
                     for count, found in compare_gaps(target, *place[::2], ends, left_out=left_out, touched=touched):
                         yield as_verified(found, count)

@@ -281,7 +281,7 @@ class DigestVerification:
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
-        self._receipts = by_place(subject.receipts)
+        self._receipts = by_place(subject.context.standing.receipts)
         self._records: Counter[str] = Counter()
 
     def tasks_of(self, database: DatabasePlan) -> Iterator[DigestTask | CompareTask]:
@@ -317,7 +317,7 @@ class DigestVerification:
         that are expired, dropped or rejected.
         """
         read: Counter[str] = Counter()
-        for receipt in self._subject.receipts:
+        for receipt in self._subject.context.standing.receipts:
             read[receipt.store_partition] += receipt.records_in + receipt.shadowed
         for partition in sorted(self._records.keys() | read.keys()):
             expected, actual = self._records[partition], read[partition]
