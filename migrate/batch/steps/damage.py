@@ -78,11 +78,13 @@ def without_damaged_tails(context: Context) -> Standing:
     return standing.with_rows(rows)
 
 
-def _is_intact(home: Path, tail: Tail) -> bool:
-    rejects = home / (tail.rejects_file or "")
-    if tail.rejects_file is not None and not (rejects.is_file() and content_digest(rejects) == tail.rejects_digest):
+def _is_intact(home: Path, of: Receipt | Tail) -> bool:
+    """Whether the files of a chunk or of a tail are as they were written."""
+    rejects = home / (of.rejects_file or "")
+    if of.rejects_file is not None and not (rejects.is_file() and content_digest(rejects) == of.rejects_digest):
         return False
-    return all(is_as_written(home, file) for file in tail.files)
+    files = of.files if isinstance(of, Tail) else [each for each in of.written if each.file is not None]
+    return all(is_as_written(home, file) for file in files)
 
 
 class Repairs:
@@ -102,7 +104,7 @@ class Repairs:
         if partition is None:
             raise error
         mine = (each for each in self._context.standing.receipts if each.store_partition == partition.id)
-        damaged = [each for each in mine if not self._is_intact(each)]
+        damaged = [each for each in mine if not (has_files(each, self._home) and _is_intact(self._home, each))]
         if not damaged and partition.id in self._assembled_again:
             raise error
         self._drop_assembled(partition)
@@ -127,14 +129,6 @@ class Repairs:
             if place is not None and any(place.is_relative_to(root / partition.id) for root in roots):
                 return partition
         return None
-
-    def _is_intact(self, receipt: Receipt) -> bool:
-        if not has_files(receipt, self._home):
-            return False
-        rejects, digest = receipt.rejects_file, receipt.rejects_digest
-        if rejects is not None and digest not in (None, content_digest(self._home / rejects)):
-            return False
-        return all(is_as_written(self._home, written) for written in receipt.written if written.file is not None)
 
     def _drop_assembled(self, partition: StorePartition) -> None:
         """Remove the new store, which links to the chunks' files; never an old store, the application's (I8)."""
