@@ -76,18 +76,14 @@ def check_clean(
     return check_ends(source, ends)
 
 
-def _may_replay_old_records(spec: Spec, conversion: Conversion) -> bool:
-    """Whether what the owner wrote after the store's position would be replayed, and nobody asks a broker for it."""
-    is_same_topic = spec.changelog is None and not spec.target.store_names
-    return is_same_topic and conversion.source.has_changelog and conversion.changes_changelog
-
-
 def check_not_opened_since(spec: Spec, conversion: Conversion, source: Source) -> None:
     """Raises SourceChangedError where the owner has opened the store since, and its changelog no longer fits.
 
     Even with unchanged files it may have written more to the changelog: a kill loses what was not flushed.
     """
-    if not _may_replay_old_records(spec, conversion) or UNCLEAN_SOURCE in spec.conversion.allow:
+    is_same_topic = spec.changelog is None and not spec.target.store_names
+    is_replayed = is_same_topic and conversion.source.has_changelog and conversion.changes_changelog
+    if not is_replayed or UNCLEAN_SOURCE in spec.conversion.allow:
         return
     if not is_snapshot_current(source, spec.home, mode=spec.run.snapshot):
         raise SourceChangedError(
