@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from migrate.batch.chunk.executor import executor_opener, plugged
 from migrate.batch.context import Context
 from migrate.batch.home import is_usable
@@ -51,11 +53,8 @@ def doctor(spec: Spec, *, master: str | None = None, changelog_ends: ChangelogEn
             name=spec.name, master=None, checks=(), verdict="nothing to do", next_step=done.next_step, exit_code=0
         )
     preflight = Preflight(context, "doctor")
-    if master is None:
-        found = (*preflight.observe(), *not_run("--no-spark"))
-        return _report(spec, master, found, is_behind=preflight.needs_catch_up)
-    with plugged("spark").checks(spec, master) as of_spark:
-        found = (*preflight.observe(), *observe(of_spark))
+    with nullcontext() if master is None else plugged("spark").checks(spec, master) as of_spark:
+        found = (*preflight.observe(), *(not_run("--no-spark") if of_spark is None else observe(of_spark)))
         return _report(spec, master, found, is_behind=preflight.needs_catch_up)
 
 
