@@ -101,21 +101,15 @@ def measure(
     """Rewrite records from `start` on for 0.3 seconds to a temporary file, as a run would; None: all are empty."""
     with tempfile.TemporaryDirectory(prefix="stateferry-") as folder:
         file = Path(folder, "piece.sst")
-        writers: list[SstWriter] = []
-
-        def open_writer() -> SstWriter:
-            writers.append(SstWriter(file, TableOptions(compression=mapping.compression)))
-            return writers[0]
-
+        writer = SstWriter(file, TableOptions(compression=mapping.compression))
         converter = make_converter(conversion, records.known_times, RejectsByReason(), mapping.source)
         started = time.perf_counter()
         try:
-            pumped = pump(_piece(records, mapping, start), converter, open_writer, lambda _: None)
+            pumped = pump(_piece(records, mapping, start), converter, writer, lambda _: None)
         except KeyOrderError:  # the sample reports it
             return None
-        if not (writers and pumped.scanned.size):
+        if not (writer.finish() and pumped.scanned.size):
             return None
-        writers[0].finish()
         rewritten = time.perf_counter()
         left = pumped.scanned.records
         for batch in records.batches(mapping, KeyRange(start=start)):

@@ -216,7 +216,7 @@ class FullScan(ConversionCounts):
             converter = make_converter(self.conversion, records.known_times, *how, left_out=self.left_out)
             if (look_up := converter.times) is not None:
                 converter.times = lambda keys: self._see_times(look_up(keys))
-            pumped = pump(records.batches(mapping), converter, lambda: self, count)
+            pumped = pump(records.batches(mapping), converter, self, count)
             self.records += pumped.scanned.records
             self.converted += pumped.written.records
         self._source_batch = Batch([], [])

@@ -178,24 +178,16 @@ class Pumped:
     last_key: bytes | None = None
 
 
-def pump(
-    batches: Iterator[Batch], converter: Converter, open_sink: Callable[[], Sink], on_batch: Callable[[Batch], None]
-) -> Pumped:
-    """Convert every batch into the sink, which is opened with the first converted record.
-
-    `on_batch` is called with each source batch and may raise.
-    """
+def pump(batches: Iterator[Batch], converter: Converter, sink: Sink, on_batch: Callable[[Batch], None]) -> Pumped:
+    """Convert every batch into the sink; `on_batch` is called with each source batch and may raise."""
     pumped = Pumped()
-    sink: Sink | None = None
 
     def see(batch: Batch) -> None:
         on_batch(batch)
         pumped.scanned.update(batch)
 
     for batch in convert_all(batches, converter, see):
-        if sink is None:
-            sink = open_sink()
-            pumped.first_key = batch.keys[0]
+        pumped.first_key = batch.keys[0] if pumped.first_key is None else pumped.first_key
         sink.write(batch)
         pumped.written.update(batch)
         pumped.last_key = batch.keys[-1]
@@ -212,18 +204,11 @@ class Portable:
         return ""
 
     def rewrite(self, work: FamilyWork, hooks: Hooks, file: Path, table: TableOptions) -> Passed:
-        writer: SstWriter | None = None
-
-        def open_writer() -> SstWriter:
-            nonlocal writer
-            writer = SstWriter(file, table)
-            return writer
-
+        writer = SstWriter(file, table)
         with open_inputs(work.inputs, work.conversion.source) as source:
             batches = source.batches(work.mapping, work.keys)
-            pumped = pump(batches, _converter(work, hooks, source), open_writer, lambda _: hooks.check())
-        if writer is not None:
-            writer.finish()
+            pumped = pump(batches, _converter(work, hooks, source), writer, lambda _: hooks.check())
+        writer.finish()
         return _passed(source, pumped)
 
     def compare(self, work: FamilyWork, hooks: Hooks, new: NewFamily) -> Passed | None:

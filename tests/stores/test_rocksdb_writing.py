@@ -52,6 +52,11 @@ def test_keys_must_ascend(
     assert f'"{key.decode()}" follows "{before.decode()}"' in caught.value.message
 
 
+def test_without_a_record_there_is_no_file(tmp_path: Path) -> None:
+    assert SstWriter(tmp_path / "a.sst", TableOptions()).finish() == []
+    assert [*tmp_path.iterdir()] == []
+
+
 @pytest.mark.parametrize("version", [4, 5, 6])
 @pytest.mark.parametrize("compression", ["kNoCompression", "kSnappyCompression", "kLZ4Compression", "kZSTD"])
 def test_tables_have_the_version_and_compression_asked_for(version: int, compression: str, tmp_path: Path) -> None:
@@ -81,14 +86,13 @@ def test_every_new_table_has_checksums_that_the_oldest_owner_checks(tmp_path: Pa
     """CRC32C, in chunks, entries, tails, what the adapter writes, and what it makes of them when it compacts."""
     changes = SstWriter(tmp_path / "changes.sst", TableOptions())
     changes.write_changes([b"a", b"b"], [b"new", None])
-    changes.finish()
     files = {"default": [_write(tmp_path / "a.sst", numbered(10))]}
     create_database(
         tmp_path / "db",
         {"offsets": TableOptions()},
         files,
         {"offsets": {b"k": b"v"}},
-        changes={"default": changes.path},
+        changes={"default": changes.finish()},
     )
     assert len([*(tmp_path / "db").glob("*.sst")]) == 3
     assert checksum_types(tmp_path / "db") == {CRC32C}

@@ -7,7 +7,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import compress
 from pathlib import Path
 
 from formats import get_format
@@ -96,26 +95,16 @@ def make_times(task: TimesTask, check: Callable[[], None] = never_stop) -> Times
 
 
 def _write_run(folder: Path, latest: Latest, check: Callable[[], None]) -> RecordDigest:
-    digest = RecordDigest()
-    file = folder / "times.sst"
-    writer: SstWriter | None = None
+    digest, writer = RecordDigest(), SstWriter(folder / "times.sst", TableOptions())
     for records in latest.scan():
         check()
-        keys, times = _alive(records)
-        if keys:
-            writer = writer or SstWriter(file, TableOptions())
+        alive = records.where([value is not None for value in records.values])
+        if keys := alive.keys:
+            times = list(pack_times(alive.timestamps))
             writer.write(Batch([keys[-1]], [pack_block(keys, times)]))
             digest.update(Batch(keys, times))
-    if writer is not None:
-        writer.finish()
-    create_database(folder, {}, {DEFAULT_FAMILY: [file] if writer is not None else []}, {})
+    create_database(folder, {}, {DEFAULT_FAMILY: writer.finish()}, {})
     return digest
-
-
-def _alive(records: ChangelogBatch) -> tuple[list[bytes], list[bytes]]:
-    """The keys that are not deleted, and their times."""
-    is_alive = [value is not None for value in records.values]
-    return [*compress(records.keys, is_alive)], [*compress(pack_times(records.timestamps), is_alive)]
 
 
 def _is_as_written(home: Path, known: Times, check: Callable[[], None]) -> bool:

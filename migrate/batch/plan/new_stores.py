@@ -77,21 +77,18 @@ def overlay_of(folder: Path | None, database: str) -> Path | None:
     return folder / database if folder is not None and (folder / database / "CURRENT").exists() else None
 
 
-def write_changes(overlay: Path | None, links: Path) -> dict[str, Path]:
+def write_changes(overlay: Path | None, links: Path) -> dict[str, list[Path]]:
     """What an overlay puts and deletes, as an SST file for each column family with any, in `links`."""
-    written: dict[str, Path] = {}
+    written: dict[str, list[Path]] = {}
     if overlay is None:
         return written
     with open_pooled(overlay) as database:
         for number, family in enumerate(database.families):
-            writer: SstWriter | None = None
+            writer = SstWriter(links / f"changes-{number}.sst", TableOptions())
             for batch in database.batches(family):
-                writer = writer or SstWriter(links / f"changes-{number}.sst", TableOptions())
                 entries = unpacked(batch)
                 writer.write_changes(entries.keys, entries.values)
-            if writer is not None:
-                writer.finish()
-                written[family] = writer.path
+            written[family] = writer.finish()
     return written
 
 

@@ -142,8 +142,10 @@ class Assembly:
         files = _link_chunks(home, self._chunks[partition.id, database], self._links)
         with keeping_open():
             for number, family in enumerate(mapped.carried_families):
-                records = carried_records(mapped, snapshots, family, self._context.conversion.position_keys)
-                files[family] = _write_carried(records, self._links / f"carried-{number}.sst")
+                writer = SstWriter(self._links / f"carried-{number}.sst", TableOptions())
+                for batch in carried_records(mapped, snapshots, family, self._context.conversion.position_keys):
+                    writer.write(batch)
+                files[family] = writer.finish()
             changes = write_changes(overlay_of(overlay_folder(self._context, partition), database), self._links)
         entries = self._entries.of(partition.id)
         families = {mapping.target: TableOptions(compression=mapping.compression) for mapping in mapped.mappings}
@@ -187,17 +189,6 @@ def _link_chunks(home: Path, receipts: list[Receipt], links: Path) -> dict[str, 
                 link_written(home / written.file, link, hint)
                 files[written.family].append(link)
     return files
-
-
-def _write_carried(records: Iterator[Batch], file: Path) -> list[Path]:
-    writer: SstWriter | None = None
-    for batch in records:
-        writer = writer or SstWriter(file, TableOptions())
-        writer.write(batch)
-    if writer is None:
-        return []
-    writer.finish()
-    return [file]
 
 
 def carried_records(

@@ -76,12 +76,11 @@ def table_options(table: TableOptions, *, filters_everywhere: bool = False) -> O
 
 
 class SstWriter:
-    """One sorted SST file. It needs at least one record; keys must ascend strictly."""
+    """One sorted SST file, which is made with its first record; keys must ascend strictly."""
 
     def __init__(self, path: Path, table: TableOptions) -> None:
         self.path = path
         self._writer = SstFileWriter(table_options(table))
-        self._writer.open(str(path))
         self._last = b""
         self._records = 0
 
@@ -104,6 +103,8 @@ class SstWriter:
 
     @contextmanager
     def _appending(self, keys: Sequence[bytes]) -> Iterator[None]:
+        if not self._records:
+            self._writer.open(str(self.path))
         try:
             yield
         except Exception as error:
@@ -114,9 +115,15 @@ class SstWriter:
         self._last = keys[-1]
         self._records += len(keys)
 
-    def finish(self) -> None:
-        """Complete the file, which RocksDB syncs before it closes it; only the name is not durable then."""
+    def finish(self) -> list[Path]:
+        """Complete the file, which RocksDB syncs before it closes it; only the name is not durable then.
+
+        Returns it, or nothing where no record was written.
+        """
+        if not self._records:
+            return []
         self._writer.finish()
+        return [self.path]
 
     def _check_order(self, keys: Sequence[bytes]) -> None:
         last = self._last if self._records else None
@@ -143,7 +150,7 @@ def create_database(
     files: dict[str, list[Path]],
     entries: dict[str, dict[bytes, bytes]],
     *,
-    changes: Mapping[str, Path] | None = None,
+    changes: Mapping[str, list[Path]] | None = None,
 ) -> StoreContent:
     """Create a RocksDB directory: ingest each family's SST files in one step, and put the few `entries`.
 
@@ -161,7 +168,7 @@ def create_database(
         database = Rdict(str(folder), default, column_families=options)
         try:
             for family in options:
-                layers = [files.get(family, []), [changes[family]] if changes and family in changes else []]
+                layers = [files.get(family, []), (changes or {}).get(family, [])]
                 _fill(database, family, layers, entries.get(family, {}), path)
             tables = sorted((file["name"].lstrip("/"), file["size"]) for file in database.live_files())
             last_write = database.latest_sequence_number()
