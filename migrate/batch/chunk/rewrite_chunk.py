@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from migrate.batch.stop import never_stop
 from migrate.engine.chunk_source import Inputs
@@ -17,7 +17,7 @@ from migrate.engine.engine import FamilyWork, Hooks, OnRecord, Passed, rewrite
 from migrate.engine.engines import ENGINES
 from migrate.engine.left_out import LeftOut
 from migrate.engine.portable import scan
-from migrate.engine.rejects import CountRejects, RecordRejectedError, reject_policy
+from migrate.engine.rejects import RecordRejectedError, reject_policy
 from migrate.errors import ChunkFailedError, CorruptionError
 from migrate.model.plan import Chunk, FamilyMapping, KeyPlace, elsewhere
 from migrate.model.receipt import Receipt, Scanned, Written, attempt_name
@@ -36,28 +36,74 @@ _LENGTH_SIZE = 4
 """Bytes of the key's length in a breadcrumb: the trace of the record at which a worker has died."""
 
 
-@dataclass(frozen=True, slots=True)
-class RewriteTask:
-    """Everything that a worker needs to rewrite one chunk."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertingTask:
+    """What a worker needs to convert records, whatever they come from, into files of the migration."""
 
     home: str
-    source: Inputs
-    """The directories of the snapshot."""
-    migration_id: str
     run_id: str
-    chunk: Chunk
     mappings: tuple[FamilyMapping, ...]
     conversion: ConversionRef
     revision: str = ""
     """The revision of the conversion; empty: the first one."""
-    is_kept: bool = True
-    """False: the records are older than the new store's retention, and are only counted."""
     on_reject: Literal["fail", "skip", "dead-letter"] = "fail"
     max_rejects: int | None = None
     key_place: KeyPlace | None = None
     """Where new keys belong; None: they are not checked."""
     max_dropped: int | None = None
     """How many records the function may drop; None: any number."""
+
+
+class Attempt:
+    """One attempt at such a task: the records that it leaves out, and its files, which no other attempt names."""
+
+    def __init__(self, task: ConvertingTask, number: int, partition: str, folder: Path) -> None:
+        make_directories(folder)
+        self.name = attempt_name(task.run_id, number)
+        self.folder = folder
+        self.conversion = replace(load_conversion(task.conversion), elsewhere=elsewhere(task.key_place))
+        self.left_out = LeftOut(str(task), task.max_dropped)
+        self._rejects_file = folder / f"{self.name}.rejects.parquet"
+        has_function = task.conversion.function is not None
+        where = (str(task), partition, self._rejects_file, task.max_rejects)
+        self.rejects = reject_policy(task.on_reject, *where, has_function=has_function)
+        self._home, self._revision = task.home, task.revision
+        self._started = time.perf_counter()
+
+    def facts(self) -> dict[str, Any]:
+        """What a receipt says of every attempt that has ended; the file of rejects is durable then."""
+        kept = self.rejects.finish()
+        return {
+            "dropped": self.left_out.dropped,
+            "dropped_keys": self.left_out.first_keys,
+            "not_carried": self.left_out.not_carried,
+            "rejected": self.rejects.count,
+            "reasons": self.rejects.reasons,
+            "rejects_file": self.relative(self._rejects_file) if kept else None,
+            "rejects_digest": content_digest(self._rejects_file) if kept else None,
+            "revision": self._revision,
+            "seconds": round(time.perf_counter() - self._started, 6),
+        }
+
+    def relative(self, file: Path) -> str:
+        return str(file.relative_to(self._home))
+
+    def discard(self) -> None:
+        """Remove the attempt's files, which no row will name."""
+        for file in self.folder.glob(f"{self.name}.*.*"):
+            file.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteTask(ConvertingTask):
+    """Everything that a worker needs to rewrite one chunk."""
+
+    source: Inputs
+    """The directories of the snapshot."""
+    migration_id: str
+    chunk: Chunk
+    is_kept: bool = True
+    """False: the records are older than the new store's retention, and are only counted."""
     breadcrumb: str | None = None
     """A file to write each key to before its record is converted: set once a worker has died on this chunk."""
 
@@ -80,8 +126,7 @@ def rewrite_chunk(task: RewriteTask, check: Callable[[], None] = never_stop) -> 
             f"{task.chunk}: {task.home} does not exist",
             hint="is the work_dir mounted on every worker? was the migration abandoned meanwhile?",
         )
-    attempt = _Attempt(task, check)
-    make_directories(attempt.folder)
+    attempt = _ChunkAttempt(task, check)
     try:
         with _leaving_breadcrumbs(task.breadcrumb) as on_record:
             passed = [attempt.rewrite_family(mapping, on_record) for mapping in task.mappings]
@@ -97,24 +142,16 @@ def rewrite_chunk(task: RewriteTask, check: Callable[[], None] = never_stop) -> 
         raise
 
 
-class _Attempt:
-    """The files and counts of one attempt."""
-
+class _ChunkAttempt(Attempt):
     def __init__(self, task: RewriteTask, check: Callable[[], None]) -> None:
-        self._check = check
-        self._started = time.perf_counter()
-        self._task = task
-        self.conversion = replace(load_conversion(task.conversion), elsewhere=elsewhere(task.key_place))
-        self.name = attempt_name(task.run_id, task.chunk.number)
-        self.folder = chunk_directory(Path(task.home), task.chunk.store_partition, task.chunk.database)
-        self.rejects_file = self.folder / f"{self.name}.rejects.parquet"
-        self.rejects = self._policy()
-        self.left_out = LeftOut(str(task.chunk), task.max_dropped)
+        chunk = task.chunk
+        folder = chunk_directory(Path(task.home), chunk.store_partition, chunk.database)
+        super().__init__(task, chunk.number, chunk.store_partition, folder)
+        self._task, self._check = task, check
 
     def receipt(self, passed: list[Passed]) -> Receipt:
         """The receipt, written beside the files; they, their names and its own are durable then (I1)."""
         task = self._task
-        kept = self.rejects.finish()
         by_family = list(zip(task.mappings, passed, strict=True))
         receipt = Receipt(
             migration_id=task.migration_id,
@@ -126,27 +163,16 @@ class _Attempt:
             keys=task.chunk.keys,
             scanned=tuple(Scanned(family=each.source, **found.scanned._asdict()) for each, found in by_family),
             written=tuple(self._written(each, found) for each, found in by_family),
-            dropped=self.left_out.dropped,
             entries_dropped=self.left_out.entries_dropped,
-            not_carried=self.left_out.not_carried,
-            dropped_keys=self.left_out.first_keys,
             expired=0 if task.is_kept else sum(found.scanned.records for found in passed),
             shadowed=sum(found.shadowed for found in passed),
-            rejected=self.rejects.count,
-            reasons=self.rejects.reasons,
-            rejects_file=self._relative(self.rejects_file) if kept else None,
-            rejects_digest=content_digest(self.rejects_file) if kept else None,
-            seconds=round(time.perf_counter() - self._started, 6),
             engine=", ".join(sorted({found.engine for found in passed})),
             host=socket.gethostname(),
             code=checked_code(task.conversion),
-            revision=task.revision,
+            **self.facts(),
         )
         write_receipt(Path(task.home), receipt)
         return receipt
-
-    def _relative(self, file: Path) -> str:
-        return str(file.relative_to(self._task.home))
 
     def rewrite_family(self, mapping: FamilyMapping, on_record: OnRecord) -> Passed:
         task = self._task
@@ -163,23 +189,12 @@ class _Attempt:
         file = self._file(mapping)
         return Written(
             family=mapping.target,
-            file=self._relative(file) if passed.written.records else None,
+            file=self.relative(file) if passed.written.records else None,
             file_size=file.stat().st_size if passed.written.records else 0,
             **passed.written._asdict(),
             first_key=passed.first_key,
             last_key=passed.last_key,
         )
-
-    def discard(self) -> None:
-        """Remove the attempt's files, which no row will name."""
-        for file in self.folder.glob(f"{self.name}.*"):
-            file.unlink(missing_ok=True)
-
-    def _policy(self) -> CountRejects:
-        task = self._task
-        partition, has_function = task.chunk.store_partition, task.conversion.function is not None
-        where = (str(task.chunk), partition, self.rejects_file, task.max_rejects)
-        return reject_policy(task.on_reject, *where, has_function=has_function)
 
 
 @contextmanager

@@ -7,14 +7,14 @@ none: the new store has no such key any more.
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, cast
+from typing import cast
 
-from formats import Conversion, EntryError, get_format
+from formats import EntryError, get_format
+from migrate.batch.chunk.rewrite_chunk import Attempt, ConvertingTask
 from migrate.batch.stop import never_stop
 from migrate.engine.changelog_codec import (
     RestoredEntries,
@@ -27,54 +27,39 @@ from migrate.engine.changelog_codec import (
     with_prefix,
 )
 from migrate.engine.columns import pack_times
-from migrate.engine.left_out import LeftOut
 from migrate.engine.portable import Converter, RecordDigest
-from migrate.engine.rejects import RecordRejectedError, reject_policy
+from migrate.engine.rejects import RecordRejectedError
 from migrate.errors import ChunkFailedError, RejectedError
 from migrate.kafka.connection import Connection
 from migrate.kafka.latest import Latest, packed, unpacked
 from migrate.kafka.reader import read
 from migrate.model.changelogs import Changelog, Segments, Tail, TailFile
 from migrate.model.key_range import show_key
-from migrate.model.plan import FamilyMapping, KeyPlace, elsewhere
-from migrate.model.receipt import attempt_name
+from migrate.model.plan import FamilyMapping
 from migrate.model.store_partition import WHOLE, segment_name
-from migrate.spec.conversion import load_conversion
-from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.fingerprint import checked_code
 from migrate.stores.batch import Batch, ChangelogBatch
-from migrate.stores.files import content_digest, fsync_tree, make_directories
+from migrate.stores.files import fsync_tree
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY
 from migrate.stores.rocksdb.openings import open_tables
 from migrate.stores.rocksdb.writing import SstWriter, TableOptions
 
 
-@dataclass(frozen=True, slots=True)
-class TailTask:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TailTask(ConvertingTask):
     """Everything that a worker needs to make the tail of one store partition."""
 
-    home: str
     folder: str
     """Relative to `home`."""
-    run_id: str
     connection: Connection
     changelog: Changelog
     number: int
     start: int
     end: int
-    mappings: tuple[FamilyMapping, ...]
     segments: Segments | None
     """None: the store partition is one RocksDB directory."""
-    conversion: ConversionRef
     takes_times: bool = False
     """Whether the new store's timestamps are those of the records, where the old one has none."""
-    key_place: KeyPlace | None = None
-    """Where new keys belong; None: they are not checked."""
-    revision: str = ""
-    on_reject: Literal["fail", "skip", "dead-letter"] = "fail"
-    max_rejects: int | None = None
-    max_dropped: int | None = None
-    """How many records the function may drop; None: any number."""
     size: int = 0
     """About how many bytes the task reads."""
 
@@ -88,47 +73,32 @@ def read_tail(task: TailTask, check: Callable[[], None] = never_stop) -> Tail:
     Raises ChangelogFailedError where the changelog cannot be read to the end, ChunkFailedError, DroppedError or
     RejectedError where it cannot be converted.
     """
-    folder = Path(task.home, task.folder)
-    make_directories(folder)
-    conversion = replace(load_conversion(task.conversion), elsewhere=elsewhere(task.key_place))
-    making = _Making(task, conversion, attempt_name(task.run_id, task.number), folder)
+    making = _Making(task)
     there = read(task.connection, task.changelog.topic, task.changelog.number, task.start, task.end, check=check)
-    records = placed(conversion.source.changelog_form, there)
+    records = placed(making.conversion.source.changelog_form, there)
     try:
-        with Latest.build(records, folder / f"{making.attempt}.latest") as latest:
+        with Latest.build(records, making.folder / f"{making.name}.latest") as latest:
             tail = making.tail(latest, check)
         checked_code(task.conversion)
     except BaseException as error:
-        for file in folder.glob(f"{making.attempt}.*.*"):
-            file.unlink(missing_ok=True)
+        making.discard()
         if isinstance(error, RecordRejectedError):  # of no chunk: a replay has none to begin with
             raise RejectedError(error.message, hint=error.hint) from error
         raise
-    fsync_tree(folder)
+    fsync_tree(making.folder)
     return tail
 
 
-class _Making:
+class _Making(Attempt):
     """One attempt at a tail."""
 
-    def __init__(self, task: TailTask, conversion: Conversion, attempt: str, folder: Path) -> None:
-        self.attempt = attempt
-        self._task, self._conversion, self._folder = task, conversion, folder
-        self._started = time.perf_counter()
-        self._rejects_file = folder / f"{attempt}.rejects.parquet"
-        self._rejects = reject_policy(
-            task.on_reject,
-            str(task),
-            task.changelog.store_partition,
-            self._rejects_file,
-            task.max_rejects,
-            has_function=task.conversion.function is not None,
-        )
+    def __init__(self, task: TailTask) -> None:
+        super().__init__(task, task.number, task.changelog.store_partition, Path(task.home, task.folder))
+        self._task, conversion = task, self.conversion
         self._is_timed = task.takes_times and conversion.takes_times
         program = conversion.timed_program if self._is_timed else conversion.program
-        self._left_out = LeftOut(str(task), task.max_dropped)
         self._converters = {
-            mapping: Converter(conversion, program, self._rejects, mapping.source, left_out=self._left_out)
+            mapping: Converter(conversion, program, self.rejects, mapping.source, left_out=self.left_out)
             for mapping in task.mappings
         }
         self._restore = from_changelog(conversion.source)
@@ -152,7 +122,6 @@ class _Making:
                 self._expired += names.count(None)
                 for name in dict.fromkeys(filter(None, names)):
                     self._write(name, mapping.target, entries.where([each == name for each in names]))
-        keeps_rejects = self._rejects.finish()
         return Tail(
             store_partition=task.changelog.store_partition,
             number=task.number,
@@ -160,19 +129,11 @@ class _Making:
             end=task.end,
             records=latest.records,
             keys=self._keys,
-            dropped=self._left_out.dropped,
-            dropped_keys=self._left_out.first_keys,
-            not_carried=self._left_out.not_carried,
-            rejected=self._rejects.count,
-            rejects_file=self._relative(self._rejects_file) if keeps_rejects else None,
-            rejects_digest=content_digest(self._rejects_file) if keeps_rejects else None,
-            reasons=self._rejects.reasons,
             expired=self._expired,
             newest_ms=None if segments is None else segments.newest_ms,
             databases=(WHOLE,) if segments is None else self._segments(segments),
-            files=tuple(run.finish(self._relative(run.path)) for run in self._runs.values()),
-            revision=task.revision,
-            seconds=round(time.perf_counter() - self._started, 6),
+            files=tuple(run.finish(self.relative(run.path)) for run in self._runs.values()),
+            **self.facts(),
         )
 
     def _segments(self, segments: Segments) -> tuple[str, ...]:
@@ -181,12 +142,9 @@ class _Making:
         starts = segments.starts | {name: int(name[prefix:]) for name, _ in self._runs}
         return tuple(sorted(starts, key=starts.__getitem__))
 
-    def _relative(self, file: Path) -> str:
-        return str(file.relative_to(self._task.home))
-
     def _by_mapping(self, batch: ChangelogBatch) -> Iterator[tuple[FamilyMapping, ChangelogBatch]]:
         """The records of each family, under their own keys. Raises ChunkFailedError for those of another family."""
-        form, mappings = self._conversion.source.changelog_form, self._task.mappings
+        form, mappings = self.conversion.source.changelog_form, self._task.mappings
         if form.family_header is None:
             yield mappings[0], batch
             return
@@ -196,7 +154,7 @@ class _Making:
             if prefix not in known:
                 raise ChunkFailedError(
                     f"{self._task}: the changelog has records of the column family {prefix[:-1].decode()!r}, and "
-                    f"{self._conversion.source.id} has none of that name",
+                    f"{self.conversion.source.id} has none of that name",
                     hint="is [source] format the format that the store has?",
                 )
             found = batch.where([each == prefix for each in there])
@@ -232,7 +190,7 @@ class _Making:
             try:
                 found = self._restore(batch.part(at, at + 1))
             except EntryError as error:
-                self._rejects.add(mapping.source, key, batch.values[at] or b"", str(error), error.place)
+                self.rejects.add(mapping.source, key, batch.values[at] or b"", str(error), error.place)
                 continue
             puts.keys.extend(found.puts.keys)
             puts.values.extend(found.puts.values)
@@ -241,13 +199,13 @@ class _Making:
 
     def _new_key(self, key: bytes) -> bytes:
         try:
-            return self._conversion.convert_key(key)
+            return self.conversion.convert_key(key)
         except EntryError:
             return key  # its record was rejected, now and in the snapshot: there is nothing to delete
 
     def _times_of(self, keys: Sequence[bytes]) -> list[int]:
         """The time by which each key belongs to a segment. Raises ChunkFailedError for a key without one."""
-        place = self._conversion.source.segment_time
+        place = self.conversion.source.segment_time
         if short := [key for key in keys if len(key) < -place.start]:
             raise ChunkFailedError(
                 f"{self._task}: the key {show_key(short[0])} is too short to contain a time",
@@ -257,7 +215,7 @@ class _Making:
 
     def _write(self, database: str, family: str, entries: ChangelogBatch) -> None:
         if (database, family) not in self._runs:
-            path = self._folder / f"{self.attempt}.{len(self._runs)}.sst"
+            path = self.folder / f"{self.name}.{len(self._runs)}.sst"
             self._runs[database, family] = _Run(database, family, path)
         self._runs[database, family].write(entries)
 
