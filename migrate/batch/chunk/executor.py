@@ -13,6 +13,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from itertools import islice
+from math import inf
 from pathlib import Path
 from threading import Event
 from typing import Any, Protocol, TypeVar
@@ -62,23 +63,19 @@ class Executor(Protocol):
     @property
     def slots(self) -> int:
         """How many calls run at the same time."""
-        ...
 
     @property
     def call_bytes(self) -> int:
         """How many bytes are worth a call: smaller tasks share one. 0: each task has a call of its own."""
-        ...
 
     def run(self, tasks: Sequence[Task]) -> Sequence[TaskResult]:
         """Run tasks, as `run_tasks` does: a result for each, in order; after an error there may be none.
 
         Raises any error that ends a worker.
         """
-        ...
 
     def cancel(self) -> None:
         """Give up the running tasks."""
-        ...
 
 
 class ExecutorPlugin(Protocol):
@@ -86,11 +83,9 @@ class ExecutorPlugin(Protocol):
 
     def open(self, spec: Spec, master: str | None) -> AbstractContextManager[Executor]:
         """An executor that ends with the block. Raises RefusedError."""
-        ...
 
     def checks(self, spec: Spec, master: str) -> AbstractContextManager[Iterable[Any]]:
         """The checks (preflight) of what it needs, in order; what they start ends with the block. Raises SpecError."""
-        ...
 
 
 class InProcessExecutor:
@@ -120,7 +115,7 @@ def run_all(
     *,
     on_start: Callable[[Task], None] = lambda _: None,
     name: str = "",
-    deadline: float | None = None,
+    deadline: float = inf,
     stop: Stop | None = None,
 ) -> Iterator[Finished]:
     """Run every task, and yield those that end. There is one call more than slots, so that no slot waits.
@@ -136,7 +131,7 @@ def run_all(
     with keeping_open(), ThreadPoolExecutor(_MOST_AT_ONCE, "stateferry") as pool:
         try:
             while True:
-                if not (calls.failures or stop.is_requested or _is_past(deadline)):
+                if not (calls.failures or stop.is_requested or time.monotonic() >= deadline):
                     calls.start(pool)
                 if not calls.running:
                     break
@@ -217,7 +212,6 @@ class _Calls:
         self._cancelled = Event()
 
     def start(self, pool: ThreadPoolExecutor) -> None:
-        """Start as many calls as there is room for."""
         slots = self._executor.slots
         room = (1 if slots == 1 else slots + 1) - len(self.running)
         for bundle in self._bundles.take(room, slots, self._executor.call_bytes):
@@ -263,10 +257,6 @@ class _Calls:
             lost = f"{bundle[0]} and {len(bundle) - 1} more, which now run one by one: {_reason(error)}"
             _LOG.warning("%s: %s", self._name, one_line(lost))
             return None
-
-
-def _is_past(deadline: float | None) -> bool:
-    return deadline is not None and time.monotonic() >= deadline
 
 
 def _attempt(executor: Executor, task: Task, cancelled: Event, name: str) -> TaskResult:

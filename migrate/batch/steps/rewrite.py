@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from math import inf
 
 from migrate.batch.chunk.executor import Executor, Finished, run_all
 from migrate.batch.chunk.rewrite_chunk import RewriteTask
@@ -37,7 +38,7 @@ def rewrite(context: Context, executor: Executor) -> None:
     Raises ChunkFailedError, RejectedError, DroppedError, or InterruptedMigrationError at the end of the time budget.
     """
     budget = context.spec.run.time_budget
-    deadline = None if budget is None else time.monotonic() + budget.total_seconds()
+    deadline = inf if budget is None else time.monotonic() + budget.total_seconds()
     before = context.receipts
     pending = pending_chunks(context.plan, before)
     tasks = _tasks(context, pending)

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from math import inf
 from pathlib import Path
 
 from migrate.batch.chunk.executor import InProcessExecutor, run_all
@@ -64,7 +65,7 @@ def fine(number: int, _: int) -> TaskResult:
 
 
 def attempt_all(
-    executor: Scripted | InProcessExecutor, tasks: list[RewriteTask], *, deadline: float | None = None
+    executor: Scripted | InProcessExecutor, tasks: list[RewriteTask], *, deadline: float = inf
 ) -> tuple[list[int], list[int], BaseException | None]:
     """(numbers started, numbers finished, failure)"""
     started: list[int] = []
