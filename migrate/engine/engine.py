@@ -21,7 +21,7 @@ from migrate.model.key_range import KeyRange
 from migrate.model.plan import FamilyMapping
 from migrate.stores.rocksdb.writing import TableOptions
 
-OnRecord = Callable[[bytes], None] | None
+OnRecord = Callable[[bytes], object] | None
 """Called with each key before its record is converted, where a conversion may take the whole process down."""
 
 

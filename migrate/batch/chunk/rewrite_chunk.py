@@ -205,13 +205,9 @@ def _leaving_breadcrumbs(file: str | None) -> Iterator[OnRecord]:
         return
     crumb = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     try:
-        yield lambda key: _leave(crumb, key)
+        yield lambda key: os.pwrite(crumb, len(key).to_bytes(_LENGTH_SIZE, "big") + key, 0)
     finally:
         os.close(crumb)
-
-
-def _leave(crumb: int, key: bytes) -> None:
-    os.pwrite(crumb, len(key).to_bytes(_LENGTH_SIZE, "big") + key, 0)
 
 
 def read_breadcrumb(file: Path) -> bytes | None:
