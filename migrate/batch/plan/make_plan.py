@@ -25,7 +25,7 @@ from migrate.stores.carry_over import left_out
 from migrate.stores.rocksdb.database import Database, StoreContent, open_read_only
 from migrate.stores.rocksdb.layout import is_rocksdb, log_bytes
 from migrate.stores.rocksdb.live import read_only_family
-from migrate.stores.rocksdb.options_file import FamilyOptions, read_options
+from migrate.stores.rocksdb.options_file import read_options
 from migrate.stores.rocksdb.scan import OnColumns, refuse_columns
 from migrate.stores.rocksdb.sst import SstFormatError, read_ahead, table_properties
 from migrate.stores.rocksdb.unreadable import check_table_readable
@@ -99,16 +99,14 @@ def _bytes_of(new: NewSegment, read: list[_Directory]) -> int:
 def _facts_of(directory: Path, content: StoreContent, conversion: Conversion) -> _Directory:
     mappings = family_mappings(content.families, conversion.source, conversion.target, directory)
     older = pre_upgrade_families(directory, content.families, conversion.source)
-    options = read_options(directory) if conversion.target.column_families is None else {}
-    found = tuple(
-        mapping.model_copy(update={"older": older, **_compression(options.get(mapping.source))}) for mapping in mappings
+    keeps_compression = conversion.target.column_families is None  # a format of any bytes
+    old = read_options(directory) if keeps_compression else {}
+    kept = {family: options.compression for family, options in old.items()}
+    found = (
+        each.model_copy(update={"older": older, "compression": kept.get(each.source, each.compression)})
+        for each in mappings
     )
-    return _Directory(content.families, found, record_bytes(directory, content))
-
-
-def _compression(options: FamilyOptions | None) -> dict[str, str]:
-    """The old family's compression, which a format of any bytes keeps."""
-    return {} if options is None else {"compression": options.compression}
+    return _Directory(content.families, tuple(found), record_bytes(directory, content))
 
 
 def _united(mappings: list[tuple[FamilyMapping, ...]]) -> tuple[FamilyMapping, ...]:
