@@ -155,7 +155,7 @@ class ProduceTask:
 def produce(task: ProduceTask, check: Callable[[], None] = never_stop) -> Produced:
     """Write the part; the receipt says that the broker has confirmed every record. Raises ChangelogFailedError."""
     started = time.perf_counter()
-    records, tombstones, size, last_offset = write_records(
+    confirmed = write_records(
         task.connection,
         task.changelog,
         task.transactional_id,
@@ -167,10 +167,7 @@ def produce(task: ProduceTask, check: Callable[[], None] = never_stop) -> Produc
         database=task.part.database,
         keys=task.part.keys,
         content=task.content,
-        records=records,
-        tombstones=tombstones,
-        size=size,
-        last_offset=last_offset,
+        **confirmed._asdict(),
         seconds=round(time.perf_counter() - started, 6),
     )
 
