@@ -45,7 +45,7 @@ def kept_databases(plan: Plan, partition: StorePartition) -> list[DatabasePlan]:
     return [plan_of(plan, partition.id, name) for name in plan.new_partition(partition).databases]
 
 
-def make_overlay(home: Path, tails: Sequence[Tail], databases: Sequence[str], folder: Path, links: Path) -> Path:
+def make_overlay(home: Path, tails: Sequence[Tail], databases: Sequence[str], folder: Path, links: Path) -> None:
     """Make the overlay of these RocksDB directories in `folder`; of a key in several tails, the last entry counts.
 
     `links`: an empty folder for links, which ingestion moves. Raises CorruptionError where a file is gone.
@@ -61,7 +61,6 @@ def make_overlay(home: Path, tails: Sequence[Tail], databases: Sequence[str], fo
     folder.mkdir(parents=True)  # there may be nothing to apply
     for database, runs in files.items():
         create_database(folder / database, dict.fromkeys(runs, TableOptions()), runs, {})
-    return folder
 
 
 def link_written(file: Path, link: Path, hint: str) -> None:

@@ -160,7 +160,6 @@ class Preflight:
 
     @cached_property
     def stored(self) -> Plan | None:
-        """The plan of an earlier run."""
         if self._standing is not None:
             return self._standing.plan
         return load_plan(self._context.home) if is_usable(self._context.home) else None
@@ -198,7 +197,6 @@ class Preflight:
 
     @cached_property
     def is_in_use(self) -> bool:
-        """Whether the owner has the old store open."""
         try:
             self.source.check_stopped()
         except StoreLockedError:

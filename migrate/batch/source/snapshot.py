@@ -80,7 +80,6 @@ class SnapshotSource(Source):
         """Does nothing: no application opens a snapshot."""
 
     def warnings(self) -> list[str]:
-        """The warnings from when it was taken, and one about its age."""
         age = (
             f"the snapshot was taken at {moment(self.record.taken_at_ms)}: cut over within delete.retention.ms of the "
             "changelog topics (a day by default; and retention.ms, where a topic has one), or keys that were deleted "
@@ -140,10 +139,12 @@ def _read_record(file: Path) -> SnapshotRecord:
 def check_copies(home: Path) -> None:
     """Raises RefusedError where a copied file has changed; SST files, which are linked, have checksums of their own."""
     file = home / "snapshot" / _RECORD
-    record = _read_record(file) if file.exists() else None
-    for partition in record.store_partitions if record is not None else ():
+    if not file.exists():
+        return
+    record = _read_record(file)
+    for partition in record.store_partitions:
         for database, directory in snapshot_directories(home, partition).items():
-            expected = record.copies.get(partition.id, {}).get(database) if record is not None else None
+            expected = record.copies.get(partition.id, {}).get(database)
             if expected is not None and expected != _copied(directory):
                 raise RefusedError(f"the snapshot {directory} is damaged: its files are not as copied", hint=_GIVE_UP)
 
