@@ -146,7 +146,8 @@ class Stores:
 
         Raises RefusedError where the name, or a directory, is taken, and every error of the opener.
         """
-        directories = _directories(path, arguments)
+        named = (path, arguments.get("old_path"))
+        directories = frozenset(Path(directory).resolve() for directory in named if directory is not None)
         entry = _Entry(name, directories, Path(path))
         with self._changed:
             self._check_free(entry)
@@ -248,8 +249,3 @@ class Stores:
                     f"{paths} is already open as the store {other.name!r}, and cannot be {wanted.name!r} too",
                     hint="resolve it by that name",
                 )
-
-
-def _directories(path: str | Path, arguments: dict[str, Any]) -> frozenset[Path]:
-    named = (path, arguments.get("old_path"))
-    return frozenset(Path(directory).resolve() for directory in named if directory is not None)

@@ -15,7 +15,7 @@ from pathlib import Path
 from formats import Format
 from migrate.dual.lazy_conversion import LazyConversion
 from migrate.dual.store_pair import SeparateDatabases, SharedDatabase, StorePair
-from migrate.dual.store_paths import MAX_SKIPS, StorePaths, check_can_start, check_places, has_new_store
+from migrate.dual.store_paths import StorePaths, check_can_start, check_default_is_empty, check_places, has_new_store
 from migrate.dual.sweep import present_keys
 from migrate.errors import RefusedError
 from migrate.stores.cursor_file import (
@@ -37,7 +37,7 @@ from migrate.stores.rocksdb.scan import refuse_columns
 from migrate.stores.rocksdb.unreadable import check_no_backup
 from migrate.stores.state_store import Listener
 from migrate.systems import known_format
-from migrate.systems.families import check_default_is_empty, family_mappings
+from migrate.systems.families import family_mappings
 from migrate.systems.task_tree import locks_above
 
 _LOG = logging.getLogger(__name__)
@@ -240,7 +240,7 @@ def _create(directory: Path, known: Format, family: str | None, listener: Listen
 
 def _check_whole(records: Family, default: Family, known: Format, directory: Path) -> None:
     if records.name != DEFAULT_FAMILY and known.column_families is not None:
-        check_default_is_empty(default, records.name, directory, max_skips=MAX_SKIPS)
+        check_default_is_empty(default, records.name, directory)
 
 
 def _family(families: tuple[str, ...], known: Format, wanted: str | None, directory: Path) -> str:
@@ -335,18 +335,15 @@ def _has_never_written(pair: StorePair) -> bool:
 def _let_old_win(pair: StorePair, conversion: LazyConversion) -> None:
     """Delete every key of the old store from the new one, durably, so that the old record is read from then on."""
     deleted = 0
-    scan = pair.old.scan()
-    try:
+    with closing(pair.old.scan()) as scan:
         while (old := scan.columns(_BATCH)) is not None:
             keys = conversion.many(old).keys if conversion.changes_keys else old.keys
             conversion.check_order(keys)
-            present = present_keys(pair.new, keys) if keys else set()
+            present = present_keys(pair.new, keys)
             batch = pair.new_database.new_batch()
             for key in present:
                 batch.delete(key, pair.new.handle)
             pair.new_database.write_logged(batch)
             deleted += len(present)
-    finally:
-        scan.close()
     pair.flush()
     _LOG.warning("%s: %d records were replaced by those of the old store", pair.new.where, deleted)

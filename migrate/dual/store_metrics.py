@@ -25,11 +25,25 @@ class StoreMetrics(Collector):
 
     def describe(self) -> Iterable[Metric]:
         """The metrics without values: the stores may not be open yet."""
-        return _families()
+        return StoreMetrics({}).collect()
 
     def collect(self) -> Iterator[Metric]:
         """The metrics of all stores, without waiting for a lock or reading a record."""
-        left, converged, state, moved, rejected, dropped = families = _families()
+        label = ["store"]
+        left = GaugeMetricFamily(
+            "stateferry_store_old_keys_left", "Records in the old format, estimated.", labels=label
+        )
+        converged = GaugeMetricFamily("stateferry_store_converged", "1 once the old store is empty.", labels=label)
+        state = StateSetMetricFamily("stateferry_store_state", "The state of the open store.", labels=label)
+        moved = CounterMetricFamily(
+            "stateferry_store_moved", "Old records moved since the store was opened, by what.", labels=["store", "by"]
+        )
+        rejected = GaugeMetricFamily(
+            "stateferry_store_rejected", "Old records that the sweep could not convert.", labels=label
+        )
+        dropped = CounterMetricFamily(
+            "stateferry_store_dropped", "Old records dropped by the function since the opening.", labels=label
+        )
         for name, store in list(self._stores.items()):
             progress = store.progress
             left.add_metric([name], progress.old_keys_left)
@@ -39,30 +53,7 @@ class StoreMetrics(Collector):
                 moved.add_metric([name, by], getattr(progress, f"moved_by_{by}"))
             rejected.add_metric([name], progress.rejected)
             dropped.add_metric([name], progress.dropped)
-        yield from families
-
-
-def _families() -> tuple[
-    GaugeMetricFamily,
-    GaugeMetricFamily,
-    StateSetMetricFamily,
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    CounterMetricFamily,
-]:
-    label = ["store"]
-    return (
-        GaugeMetricFamily("stateferry_store_old_keys_left", "Records in the old format, estimated.", labels=label),
-        GaugeMetricFamily("stateferry_store_converged", "1 once the old store is empty.", labels=label),
-        StateSetMetricFamily("stateferry_store_state", "The state of the open store.", labels=label),
-        CounterMetricFamily(
-            "stateferry_store_moved", "Old records moved since the store was opened, by what.", labels=["store", "by"]
-        ),
-        GaugeMetricFamily("stateferry_store_rejected", "Old records that the sweep could not convert.", labels=label),
-        CounterMetricFamily(
-            "stateferry_store_dropped", "Old records dropped by the function since the opening.", labels=label
-        ),
-    )
+        yield from (left, converged, state, moved, rejected, dropped)
 
 
 def write_metrics(path: str | Path, stores: Mapping[str, DualReadStore]) -> None:

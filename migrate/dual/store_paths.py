@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,6 @@ from migrate.stores.rocksdb.live import Family, LiveDatabase, families_of
 from migrate.stores.rocksdb.options_file import check_options, read_options
 from migrate.stores.rocksdb.scan import TooManyTombstonesError
 from migrate.stores.rocksdb.unreadable import check_no_backup
-from migrate.systems.families import check_default_is_empty
 
 _LOG = logging.getLogger(__name__)
 _SAMPLE = 100
@@ -214,19 +214,32 @@ def check_can_start(database: LiveDatabase, places: StorePaths, conversion: Lazy
     if places.source.column_families is None or places.source_family == DEFAULT_FAMILY:
         return
     if not (places.is_shared and places.target_family == DEFAULT_FAMILY):
-        default = database.family(DEFAULT_FAMILY)
-        check_default_is_empty(default, places.source_family, places.old_directory, max_skips=MAX_SKIPS)
+        check_default_is_empty(database.family(DEFAULT_FAMILY), places.source_family, places.old_directory)
+
+
+def check_default_is_empty(default: Family, family: str, directory: Path) -> None:
+    """Raises RefusedError where `default` holds records although the store's records lie in another family.
+
+    A store in the middle of an upgrade has records in both; to convert one family would lose the other's records.
+    """
+    try:
+        found = default.first(max_skips=MAX_SKIPS)
+    except TooManyTombstonesError:
+        return  # it is taken for empty
+    if found is not None:
+        raise RefusedError(
+            f"{directory} has records in {DEFAULT_FAMILY!r} and in {family!r}: its upgrade is not finished",
+            hint="let the application read every key once, or finish the upgrade with the version that started it",
+        )
 
 
 def _check_sample(old: Family, places: StorePaths, conversion: LazyConversion) -> None:
     """Raises RefusedError where no record of a sample can be converted, or where keys change their order."""
-    scan = old.scan(max_skips=MAX_SKIPS)
     try:
-        batch = scan.columns(_SAMPLE)
+        with closing(old.scan(max_skips=MAX_SKIPS)) as scan:
+            batch = scan.columns(_SAMPLE)
     except TooManyTombstonesError:
         return
-    finally:
-        scan.close()
     if batch is None:
         return
     converted = conversion.many(batch)

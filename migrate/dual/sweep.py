@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import closing
 
 from migrate.dual.lazy_conversion import Converted, LazyConversion, not_convertible
 from migrate.dual.store_pair import Span, StorePair
@@ -72,11 +73,8 @@ class Sweep:
         TooManyTombstonesError.
         """
         began = time.perf_counter()
-        scan = self._pair.old.scan(self.next_key, max_skips=max_skips)
-        try:
+        with closing(self._pair.old.scan(self.next_key, max_skips=max_skips)) as scan:
             batch = scan.columns(self._size if limit is None else min(limit, self._size))
-        finally:
-            scan.close()
         if batch is None:
             self.has_ended = True
             return 0
@@ -126,8 +124,6 @@ class Sweep:
 
     def _not_yet_new(self, converted: Converted) -> Converted:
         """The records whose keys the new store does not have: its own records win."""
-        if not converted.keys:
-            return converted
         present = present_keys(self._pair.new, converted.keys)
         if not present:
             return converted
@@ -147,8 +143,9 @@ class Sweep:
 def present_keys(new: Family, keys: list[bytes]) -> set[bytes]:
     """Which of these ascending keys it has: by one short scan, or by lookups where many others lie between."""
     found: set[bytes] = set()
-    scan = new.scan(keys[0], keys[-1] + b"\0")
-    try:
+    if not keys:
+        return found
+    with closing(new.scan(keys[0], keys[-1] + b"\0")) as scan:
         while records := scan.pull(len(keys)):
             found.update(key for key, _ in records)
             if len(found) > _MAX_BETWEEN * len(keys):
@@ -156,8 +153,6 @@ def present_keys(new: Family, keys: list[bytes]) -> set[bytes]:
                 values = new.get_many(beyond)
                 found.update(key for key, value in zip(beyond, values, strict=True) if value is not None)
                 break
-    finally:
-        scan.close()
     return found.intersection(keys)
 
 

@@ -10,8 +10,6 @@ from formats.format import in_order
 from migrate.errors import RefusedError
 from migrate.model.plan import FamilyMapping
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY
-from migrate.stores.rocksdb.live import Family
-from migrate.stores.rocksdb.scan import TooManyTombstonesError
 from migrate.systems import get_system
 
 
@@ -52,26 +50,6 @@ def _other_format(directory: Path, source: Format, what: str, families: tuple[st
         f"{directory} is not {source.id}: it {what} (it has: {', '.join(families)})",
         hint="name the format that the store has in [source] format; `stateferry inspect` shows what is there",
     )
-
-
-def check_default_is_empty(default: Family, family: str, directory: Path, *, max_skips: int | None = None) -> None:
-    """Raises RefusedError where `default` holds records although the store's records lie in another family.
-
-    A store in the middle of an upgrade has records in both; to convert one family would lose the other's records.
-    `max_skips`: the number of deleted records after which `default` is taken for empty.
-    """
-    scan = default.scan(max_skips=max_skips)
-    try:
-        has_records = bool(scan.pull(1))
-    except TooManyTombstonesError:
-        has_records = False
-    finally:
-        scan.close()
-    if has_records:
-        raise RefusedError(
-            f"{directory} has records in {DEFAULT_FAMILY!r} and in {family!r}: its upgrade is not finished",
-            hint="let the application read every key once, or finish the upgrade with the version that started it",
-        )
 
 
 def families_to_carry(target: Format, version: str | None, there: Iterable[str]) -> tuple[str, ...]:
