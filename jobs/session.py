@@ -26,7 +26,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext, SparkFiles
 from pyspark.find_spark_home import _find_spark_home
 
-from jobs.java import JavaNotFoundError, find_java_home
+from jobs.java import find_java_home
 from migrate.batch.chunk.executor import STARTS, check_master
 from migrate.batch.log import SPARK_LOGGER
 from migrate.errors import MigrationError, RefusedError
@@ -93,7 +93,7 @@ def running_jvm(*, is_local: bool) -> Iterator[JVMView]:
         yield gateway().jvm
         return
     _check_spark_home()
-    os.environ["JAVA_HOME"] = str(java_home())
+    os.environ["JAVA_HOME"] = str(find_java_home())
     variables = {}
     if is_local and os.environ.keys().isdisjoint(_HOST_NAMES):
         variables[_HOST_NAMES[0]] = "localhost"
@@ -152,16 +152,6 @@ def set_level(jvm: JVMView) -> None:
             manager.getContext(is_current).setConfigLocation(jvm.java.net.URI(file.as_uri()))
     with suppress(Py4JError):  # without it, Spark's first line would bring back its own configuration
         getattr(getattr(jvm, f"{_LOGGING}$").__getattr__("MODULE$"), _IS_DEFAULT)(False)
-
-
-def java_home() -> Path:
-    """Return the JAVA_HOME for Spark. Raises RefusedError if no Java can start it."""
-    try:
-        return find_java_home()
-    except JavaNotFoundError as error:
-        raise RefusedError(
-            str(error), hint="or run in this process, without Spark: stateferry run SPEC --no-spark"
-        ) from error
 
 
 def is_submitted(environment: Mapping[str, str] = os.environ) -> bool:

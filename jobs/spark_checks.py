@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TimedOutError
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark import SparkContext
 
+from jobs.java import find_java_home
 from jobs.probe import (
     PROBE_PREFIX,
     DirectoryProbe,
@@ -24,7 +25,7 @@ from jobs.probe import (
     probe_here,
     versions,
 )
-from jobs.session import java_home, spark_context
+from jobs.session import spark_context
 from migrate.batch.preflight.check import SPARK_CHECKS, Check, Outcome
 from migrate.dry_run.estimate import PROCESS_BYTES
 from migrate.errors import RefusedError
@@ -73,28 +74,44 @@ def spark_checks(spec: Spec, master: str) -> Iterator[tuple[Check, ...]]:
         )
 
 
+@dataclass
 class SparkChecks:
     """The checks of a Spark application, which one of them starts, and of its executors, which another one probes."""
 
-    driver: DriverView
-    probes: tuple[ProbeResult, ...]
+    spec: Spec
+    master: str
+    files: list[Path]
+    stack: ExitStack
+    context: SparkContext = field(init=False)
+    driver: DriverView = field(init=False)
+    probes: tuple[ProbeResult, ...] = field(init=False)
     """One for each slot. Both are known after `check_tasks`."""
 
-    def __init__(self, spec: Spec, master: str, files: list[Path], stack: ExitStack) -> None:
-        self._spec = spec
-        self._master = master
-        self._files = files
-        self._stack = stack
-
     def check_java(self) -> str:
-        return str(java_home())
+        return str(find_java_home())
 
     def check_session(self) -> str:
-        self._context = self._stack.enter_context(spark_context(self._spec.name, self._master, self._files))
-        return f"Spark {self._context.version} on {self._master}"
+        self.context = self.stack.enter_context(spark_context(self.spec.name, self.master, self.files))
+        return f"Spark {self.context.version} on {self.master}"
 
     def check_tasks(self) -> str:
-        self.driver, self.probes = probe_slots(self._context, self._spec)
+        """Probe every slot of the application. Raises RefusedError if a task fails or does not start."""
+        source = str(self.spec.source_path)
+        work_dir = next(folder for folder in (self.spec.home, *self.spec.home.parents) if folder.is_dir())
+        # Executors register one after the other: wait for the first.
+        run_probes(self.context, ProbeRequest(source, str(work_dir), None), 1, TIMEOUT_SECONDS)
+        before = entries_of(source), entries_of(str(work_dir))
+        with probe_file(work_dir, self.spec.source_path) as name:
+            request = ProbeRequest(source, str(work_dir), name)
+            started = time.time()
+            self.probes = run_probes(self.context, request, self.context.defaultParallelism, TIMEOUT_SECONDS)
+            ended = time.time()
+            unshared = tuple(find_unshared(work_dir, name, self.probes))
+        after = entries_of(source), entries_of(str(work_dir))
+        in_source, in_work_dir = [
+            (old or frozenset()) & (new or frozenset()) for old, new in zip(before, after, strict=True)
+        ]
+        self.driver = DriverView(request, in_source, in_work_dir, started, ended, unshared)
         slots = Counter(probe.host for probe in self.probes)
         return ", ".join(f"{host} ({count} at a time)" for host, count in sorted(slots.items()))
 
@@ -195,26 +212,6 @@ class DriverView:
     def skew(self, result: ProbeResult) -> float:
         """The least difference between the executor's clock and the driver's, in seconds."""
         return max(0.0, self.started - result.time, result.time - self.ended)
-
-
-def probe_slots(context: SparkContext, spec: Spec) -> tuple[DriverView, tuple[ProbeResult, ...]]:
-    """Probe every slot of the application. Raises RefusedError if a task fails or does not start."""
-    source = str(spec.source_path)
-    work_dir = next(folder for folder in (spec.home, *spec.home.parents) if folder.is_dir())
-    # Executors register one after the other: wait for the first.
-    run_probes(context, ProbeRequest(source, str(work_dir), None), 1, TIMEOUT_SECONDS)
-    before = entries_of(source), entries_of(str(work_dir))
-    with probe_file(work_dir, spec.source_path) as name:
-        request = ProbeRequest(source, str(work_dir), name)
-        started = time.time()
-        results = run_probes(context, request, context.defaultParallelism, TIMEOUT_SECONDS)
-        ended = time.time()
-        unshared = tuple(find_unshared(work_dir, name, results))
-    after = entries_of(source), entries_of(str(work_dir))
-    in_source, in_work_dir = [
-        (old or frozenset()) & (new or frozenset()) for old, new in zip(before, after, strict=True)
-    ]
-    return DriverView(request, in_source, in_work_dir, started, ended, unshared), results
 
 
 @contextmanager

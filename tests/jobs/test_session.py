@@ -98,7 +98,7 @@ def test_our_configuration_can_be_read_while_a_jvm_starts(tmp_path: Path, monkey
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("JAVA_HOME", "")
     monkeypatch.setattr(SparkContext, "_gateway", None)
-    monkeypatch.setattr(session, "java_home", lambda: tmp_path)
+    monkeypatch.setattr(session, "find_java_home", lambda: tmp_path)
     monkeypatch.setattr(session, "gateway", start)
     monkeypatch.setattr(session, "files", lambda package: zipfile.Path(tmp_path / "ours.zip") / package)
     with session.running_jvm(is_local=True):
