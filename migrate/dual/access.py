@@ -16,18 +16,17 @@ from typing import NoReturn
 
 from migrate.dual.dual_scan import ConvertedScan, DualScan
 from migrate.dual.lazy_conversion import LazyConversion
-from migrate.dual.opening import ON_FOREIGN_WRITES, OpenedStores
+from migrate.dual.opening import OpenedStores, Policy
 from migrate.dual.store_pair import OldChange, StorePair
 from migrate.dual.store_paths import MAX_SKIPS, StorePaths
-from migrate.dual.sweep import HookError, OnMigrated, Sweep
-from migrate.errors import SpecError, StoreClosedError, StoreError
+from migrate.dual.sweep import HookError, Sweep
+from migrate.errors import StoreClosedError, StoreError
 from migrate.stores.cursor_file import AdapterCursor, write_cursor
 from migrate.stores.rocksdb.scan import TooManyTombstonesError
 from migrate.stores.state_store import BatchSource, Change
 
 _LOG = logging.getLogger(__name__)
 _CURSOR_SECONDS = 1.0
-_RAISE, _QUARANTINE = "raise", "quarantine"
 _CHECK_SECONDS = 10.0
 """Between two checks whether any old record is left; the estimate that there are some may be wrong."""
 _LAST_CHECK_SECONDS = 0.1
@@ -36,28 +35,6 @@ _LOCK_TIMEOUT = 0.05
 _SECONDS_BETWEEN_COMPACTIONS = 60.0
 _MOST_COMPACTED_BYTES = 1 << 30
 """A store of this size is compacted in some seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """The caller's choices. Raises SpecError for unknown ones."""
-
-    migrates_on_read: bool
-    on_reject: str
-    on_migrated: OnMigrated | None
-    on_foreign_writes: str
-
-    def __post_init__(self) -> None:
-        if self.on_foreign_writes not in ON_FOREIGN_WRITES:
-            known = ", ".join(map(repr, ON_FOREIGN_WRITES))
-            raise SpecError(f"on_foreign_writes={self.on_foreign_writes!r} is not known", hint=known)
-        if self.on_reject not in (_RAISE, _QUARANTINE):
-            raise SpecError(f"on_reject={self.on_reject!r} is not known", hint=f"{_RAISE!r} or {_QUARANTINE!r}")
-
-    @property
-    def quarantines(self) -> bool:
-        """Whether `converge` leaves records behind that cannot be converted."""
-        return self.on_reject == _QUARANTINE
 
 
 @dataclass(frozen=True, slots=True)

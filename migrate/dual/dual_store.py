@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from formats import Function
-from migrate.dual.access import Compactions, DualAccess, Policy, Progress
+from migrate.dual.access import Compactions, DualAccess, Progress
 from migrate.dual.lazy_conversion import KeyFunction, LazyConversion, hub_conversion
-from migrate.dual.opening import Durability, OpenedStores, open_stores
+from migrate.dual.opening import OpenedStores, Policy, open_stores
 from migrate.dual.store_paths import MAX_SKIPS, StorePaths, find_places
 from migrate.dual.sweep import HookError, OnMigrated
 from migrate.errors import StoreClosedError
@@ -89,11 +89,10 @@ class DualReadStore(RocksStore):
         places = find_places(Path(path), None if old_path is None else Path(old_path), old, new)
         conversion = LazyConversion(hub_conversion(places.source, places.target, convert), old_key, may_drop=may_drop)
         migrates_on_read = not changelog if migrate_on_read is None else migrate_on_read
-        policy = Policy(migrates_on_read, on_reject, on_migrated, on_foreign_writes)
-        durability = Durability(sync=sync, wal=wal, has_changelog=bool(changelog))
+        policy = Policy(migrates_on_read, on_reject, on_migrated, on_foreign_writes, sync, wal, bool(changelog))
         resources = ExitStack()
         try:
-            opened = open_stores(places, conversion, durability, resources, on_foreign_writes, create=create)
+            opened = open_stores(places, conversion, policy, resources, create=create)
             store = cls(places, opened, conversion, policy, resources, on_state_change=on_state_change)
             store.start()
         except BaseException:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from contextlib import ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +16,8 @@ from formats import Format
 from migrate.dual.lazy_conversion import LazyConversion
 from migrate.dual.store_pair import SeparateDatabases, SharedDatabase, StorePair
 from migrate.dual.store_paths import StorePaths, check_can_start, check_default_is_empty, check_places, has_new_store
-from migrate.dual.sweep import present_keys
-from migrate.errors import RefusedError
+from migrate.dual.sweep import OnMigrated, present_keys
+from migrate.errors import RefusedError, SpecError
 from migrate.stores.cursor_file import (
     NO_TOKEN,
     AdapterCursor,
@@ -42,26 +42,37 @@ from migrate.systems.task_tree import locks_above
 
 _LOG = logging.getLogger(__name__)
 REFUSE, OLD_WINS, NEW_WINS = ON_FOREIGN_WRITES = ("refuse", "old-wins", "new-wins")
+_RAISE, _QUARANTINE = _ON_REJECT = ("raise", "quarantine")
 _BATCH = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Durability:
-    """How writes become durable: `sync` at each of them, `wal` by the write-ahead log.
+class Policy:
+    """The caller's choices. Raises SpecError for unknown ones, RefusedError where a crash would lose what was
+    acknowledged: neither a write-ahead log nor a changelog can restore it."""
 
-    Raises RefusedError where neither a write-ahead log nor a changelog can restore an acknowledged write.
-    """
-
+    migrates_on_read: bool
+    on_reject: str
+    on_migrated: OnMigrated | None
+    on_foreign_writes: str
     sync: bool
     wal: bool
-    has_changelog: bool = False
+    has_changelog: bool
 
     def __post_init__(self) -> None:
+        for name, known in (("on_foreign_writes", ON_FOREIGN_WRITES), ("on_reject", _ON_REJECT)):
+            if (given := getattr(self, name)) not in known:
+                raise SpecError(f"{name}={given!r} is not known", hint=", ".join(map(repr, known)))
         if not self.wal and not self.has_changelog:
             raise RefusedError(
                 "without a write-ahead log a crash loses what was acknowledged",
                 hint="name the changelog that restores it, changelog=..., or leave wal=True",
             )
+
+    @property
+    def quarantines(self) -> bool:
+        """Whether `converge` leaves records behind that cannot be converted."""
+        return self.on_reject == _QUARANTINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +89,7 @@ class OpenedStores:
 
 
 def open_stores(
-    places: StorePaths,
-    conversion: LazyConversion,
-    durability: Durability,
-    resources: ExitStack,
-    on_foreign_writes: str,
-    *,
-    create: bool,
+    places: StorePaths, conversion: LazyConversion, policy: Policy, resources: ExitStack, *, create: bool
 ) -> OpenedStores:
     """Open both stores; nothing of the new one is created before a sample of the old one was converted.
 
@@ -95,11 +100,11 @@ def open_stores(
     for loss in conversion.losses:
         _LOG.warning("%s: %s cannot hold the %s of the old store: lost", places.directory, places.target.id, loss)
     if not has_old_store:
-        database = _open_new(places, durability, resources)
+        database = _open_new(places, policy, resources)
         return OpenedStores(database, database.family(places.target_family))
     _check_same_pair(places)
     note_sequence_number(places.old_directory)
-    old_database = _open_old(places, durability, resources)
+    old_database = _open_old(places, policy, resources)
     has_old_family = places.source_family in families_of(places.old_directory)
     if has_old_family:
         old_database.family(places.source_family, places.source.on_columns)
@@ -111,7 +116,7 @@ def open_stores(
         database = old_database
         database.make_family(places.target_family, filters_everywhere=True)
     else:
-        database = _open_new(places, durability, resources)
+        database = _open_new(places, policy, resources)
         _check_not_gone_back(places, cursors, database)
     new = database.family(places.target_family)
     if not has_old_family:
@@ -119,7 +124,7 @@ def open_stores(
     old = old_database.family(places.source_family)
     kind = SharedDatabase if places.is_shared else SeparateDatabases
     pair: StorePair = kind(database, new, old_database, old)
-    if settle_foreign_writes(cursors, pair, conversion, on_foreign_writes):
+    if settle_foreign_writes(cursors, pair, conversion, policy.on_foreign_writes):
         return OpenedStores(database, new, pair)
     return OpenedStores(database, new, pair, cursors.in_force(old_database), cursors.new_token)
 
@@ -129,18 +134,19 @@ def _check_application_stopped(*directories: Path) -> None:
     check_unlocked([lock for directory in directories for lock in locks_above(directory)], but=os.getpid())
 
 
-def _open_old(places: StorePaths, durability: Durability, resources: ExitStack) -> LiveDatabase:
-    own = durability if places.is_shared else Durability(sync=False, wal=True)
-    filtered = places.target_family if places.is_shared else None
-    return resources.enter_context(open_live(places.old_directory, sync=own.sync, wal=own.wal, filtered=filtered))
+def _open_old(places: StorePaths, policy: Policy, resources: ExitStack) -> LiveDatabase:
+    return resources.enter_context(_open(places, policy) if places.is_shared else open_live(places.old_directory))
 
 
-def _open_new(places: StorePaths, durability: Durability, resources: ExitStack) -> LiveDatabase:
+def _open_new(places: StorePaths, policy: Policy, resources: ExitStack) -> LiveDatabase:
     make_directories(places.directory)  # a power cut must not remove the directory that the old store was emptied into
-    opened = open_live(places.directory, sync=durability.sync, wal=durability.wal, filtered=places.target_family)
-    database = resources.enter_context(opened)
+    database = resources.enter_context(_open(places, policy))
     database.make_family(places.target_family, filters_everywhere=True)
     return database
+
+
+def _open(places: StorePaths, policy: Policy) -> AbstractContextManager[LiveDatabase]:
+    return open_live(places.directory, sync=policy.sync, wal=policy.wal, filtered=places.target_family)
 
 
 def _check_same_pair(places: StorePaths) -> None:
