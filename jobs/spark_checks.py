@@ -116,7 +116,6 @@ class SparkChecks:
         return ", ".join(f"{host} ({count} at a time)" for host, count in sorted(slots.items()))
 
     def check_packages(self) -> str:
-        """Compare the packages of every executor with the driver's: ours and those that ours need."""
         here, code = versions(), code_digest()
         for probe in self.probes:
             check_packages(probe)
@@ -138,7 +137,6 @@ class SparkChecks:
         return self.driver.request.source
 
     def check_work_dir(self) -> str:
-        """Check that every executor sees the driver's work_dir, and can write to it."""
         folder = self.driver.request.work_dir
         for probe in self.probes:
             check_directory(folder, probe.host, probe.work_dir, self.driver.work_dir_entries)
@@ -152,7 +150,6 @@ class SparkChecks:
         return folder
 
     def check_shared(self) -> str:
-        """Check that files pass between the driver and every executor as those of a run do."""
         for sentence in self.driver.unshared:
             raise RefusedError(sentence, hint=PROMISE)
         found = [probe.work_dir.shared for probe in self.probes]
@@ -177,7 +174,6 @@ class SparkChecks:
         return "no difference found" if skew == 0 else f"at most {skew:,.1f} s apart"
 
     def check_memory(self) -> str:
-        """Check that each host has the memory that its workers need together."""
         found = []
         for host, workers in Counter(probe.host for probe in self.probes).items():
             free = min((p.free_memory for p in self.probes if p.host == host and p.free_memory), default=None)

@@ -1,34 +1,4 @@
-"""The errors of a migration, and their exit codes (docs/correctness.md, I9).
-
-MigrationError
- ├── SpecError (2)                  the spec or the command cannot be understood
- ├── RefusedError (6)               a precondition is not met; the stores were not touched
- │    ├── StoreLockedError              a process holds the store
- │    ├── SourceChangedError            the source changed since the plan was made
- │    ├── DamagedLedgerError            the ledger cannot be read; `run` repairs it
- │    ├── FencedError                   another run took over the ledger
- │    ├── MissingPackageError           a package of an extra is not installed
- │    ├── RegistryError                 the Schema Registry does not return the schema
- │    └── BrokerError                   a Kafka broker cannot be reached, or refuses a request
- ├── ChunkFailedError (3)           a chunk cannot be rewritten
- │    ├── RejectedError                 more records than allowed cannot be converted
- │    ├── DroppedError                  the function drops more records than allowed
- │    ├── CorruptionError               a scan that ended early, or a damaged block
- │    └── ChangelogFailedError          a changelog cannot be written, or read to its end
- ├── VerificationError (4)          the new store differs from the converted old one
- ├── InterruptedMigrationError (5)  stopped before the end; the same command resumes
- └── StoreError                     an open store cannot do what was requested
-      ├── InvalidStateStoreError         a store cannot be read through this handle, or under this name and type
-      │    ├── StoreClosedError              the store or the iterator was closed
-      │    ├── StoreNotReadyError            the store is being opened or handed over: retry with backoff
-      │    ├── StateStoreMigratedError       the store behind the handle was replaced: resolve it again
-      │    ├── UnknownStateStoreError        there is no store of this name
-      │    └── InvalidStateStorePartitionError  the partition is not on this host: ask the one that has it
-      ├── IllegalTransitionError         the store's state does not allow this transition
-      ├── StoreFailedError               the storage failed
-      │    └── StoreCorruptedError            the store's data is damaged; a CorruptionError too
-      └── ConversionError                one record cannot be converted
-"""
+"""The errors of a migration, and their exit codes (docs/correctness.md, I9); docs/api.md has a table of them."""
 
 from __future__ import annotations
 

@@ -223,19 +223,16 @@ class DualAccess:
         `then`, which checks again."""
         if self.is_empty:
             return
+        self._next_check = monotonic() + (_LAST_CHECK_SECONDS if self._left <= 0 else _CHECK_SECONDS)
+        self.settle()
         try:
-            self._find_first()
+            first = self.pair.old.first(self.sweep.low_water, max_skips=MAX_SKIPS)
         except TooManyTombstonesError:
             if self.compactions.is_worthwhile:
                 self.compactions.ensure_running(then)
-
-    def _find_first(self) -> None:
-        self._next_check = monotonic() + (_LAST_CHECK_SECONDS if self._left <= 0 else _CHECK_SECONDS)
-        self.settle()
-        first = self.pair.old.first(self.sweep.low_water, max_skips=MAX_SKIPS)
-        if first is None:
-            self.is_empty = True
-        elif not self.sweep.rejects:
+            return
+        self.is_empty = first is None
+        if first is not None and not self.sweep.rejects:
             self.sweep.next_key = first[0]
 
     @property

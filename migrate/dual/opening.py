@@ -152,9 +152,8 @@ def _open(places: StorePaths, policy: Policy) -> AbstractContextManager[LiveData
 def _check_same_pair(places: StorePaths) -> None:
     """Raises RefusedError where an adapter has worked on other stores than these, or with other formats."""
     cursors = read_cursors(places)
-    known = [cursor.pair for cursor in (cursors.old, cursors.new) if cursor is not None]
-    for other in known:
-        if other != places.identity():
+    for cursor in (cursors.old, cursors.new):
+        if cursor is not None and (other := cursor.pair) != places.identity():
             raise RefusedError(
                 f"{places.directory} is half converged from {other.source} ({other.source_family!r}) to "
                 f"{other.target} ({other.target_family!r}), with another old store or other formats than these",

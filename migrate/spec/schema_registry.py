@@ -52,13 +52,9 @@ def _collect(schema: Any, namespace: str, found: dict[str, dict[str, Any]]) -> N
         if schema.get("type") in _NAMED:
             full_name, namespace = _name(schema, namespace)
             found.setdefault(full_name, schema)
-        for inner in _inner(schema):
+        fields = [field.get("type") for field in schema.get("fields", ()) if isinstance(field, dict)]
+        for inner in (*map(schema.get, ("type", "items", "values")), *fields):
             _collect(inner, namespace, found)
-
-
-def _inner(schema: dict[str, Any]) -> list[Any]:
-    fields = [field.get("type") for field in schema.get("fields", ()) if isinstance(field, dict)]
-    return [schema[key] for key in ("type", "items", "values") if isinstance(schema.get(key), list | dict)] + fields
 
 
 def _name(schema: dict[str, Any], namespace: str) -> tuple[str, str]:
