@@ -83,7 +83,7 @@ class DualAccess:
             on_migrated=self._on_migrated,
         )
         self._left = opened.pair.old.estimated_records if opened.cursor is None else opened.cursor.left
-        self._by_read = self._by_write = self._by_delete = self._by_converge = self._dropped = 0
+        self._by_read = self._by_write = self._by_delete = self._dropped = 0
         self._next_check = 0.0
         self._is_in_hook = False
         self._saved_at = monotonic()
@@ -97,7 +97,7 @@ class DualAccess:
             moved_by_read=self._by_read,
             moved_by_write=self._by_write,
             moved_by_delete=self._by_delete,
-            moved_by_converge=self._by_converge,
+            moved_by_converge=self.sweep.moved,
             rejected=len(self.sweep.rejects),
             dropped=self._dropped + self.sweep.dropped,
         )
@@ -190,9 +190,7 @@ class DualAccess:
         try:
             return self.sweep.slice(limit, max_skips)
         finally:
-            moved = self.sweep.moved - before
-            self._by_converge += moved
-            self._left -= moved
+            self._left -= self.sweep.moved - before
             self.is_empty = self.sweep.has_ended and not self.sweep.rejects
 
     def settle(self) -> None:

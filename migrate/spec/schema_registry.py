@@ -137,16 +137,12 @@ def load_responses(home: Path) -> PinnedResponses:
     if newest_plan(home) is None or not file.is_file():
         return PinnedResponses()
     text, is_whole = read_sealed(file.read_bytes())
-    reason = "its digest does not match its content"
-    if is_whole:
-        try:
-            return PinnedResponses(dict(json.loads(text)))
-        except (ValueError, TypeError) as error:
-            reason = str(error)
-    raise RefusedError(
-        f"{file} is damaged: {reason}",
-        hint="remove it: the Schema Registry is requested again, and must still hold the same schemas",
-    )
+    if not is_whole:
+        raise RefusedError(
+            f"{file} is damaged: its digest does not match its content",
+            hint="remove it: the Schema Registry is requested again, and must still hold the same schemas",
+        )
+    return PinnedResponses(json.loads(text))
 
 
 def store_responses(home: Path, texts: list[str]) -> None:

@@ -75,17 +75,11 @@ def _function(function: object) -> object:
     return function
 
 
-def _name_of(function: object) -> str | None:
-    """The name in the stored identity, which has a digest of its own of a function without one."""
-    return function if isinstance(function, str) else None
-
-
-def _kind_of_names(names: object) -> str:
-    return "table" if isinstance(names, dict) else "list"
-
-
+_AS_NAME = PlainSerializer(lambda function: function if isinstance(function, str) else None)
+"""In the stored identity, which has a digest of its own of a function without a name."""
 _Names = Annotated[
-    Annotated[tuple[str, ...], Tag("list")] | Annotated[dict[str, str], Tag("table")], Discriminator(_kind_of_names)
+    Annotated[tuple[str, ...], Tag("list")] | Annotated[dict[str, str], Tag("table")],
+    Discriminator(lambda names: "table" if isinstance(names, dict) else "list"),
 ]
 Milliseconds = Annotated[int, Field(gt=0, lt=1 << 53)]
 
@@ -167,7 +161,7 @@ class ConversionSection(_SpecSection):
 
     default_timestamp_ms: Annotated[int, Field(ge=-1, lt=1 << 63)] = -1
     """The timestamp of a record where the target has timestamps and the source has none."""
-    function: Annotated[str | Function | None, PlainValidator(_function), PlainSerializer(_name_of)] = None
+    function: Annotated[str | Function | None, PlainValidator(_function), _AS_NAME] = None
     """`module:function`, or in code the function itself, for runs without Spark."""
     py_files: tuple[Path, ...] = ()
     """Modules of the function: .py files, or a .zip of a package."""

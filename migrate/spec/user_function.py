@@ -43,7 +43,11 @@ def load_function(ref: ConversionRef) -> Function:
         ) from error
     function = getattr(module, attribute, None)
     if not callable(function):
-        raise _no_function(module, attribute)
+        names = [name for name, member in vars(module).items() if callable(member) and not name.startswith("_")]
+        raise SpecError(
+            f"the module {module.__name__!r} ({module.__file__}) has no function {attribute!r}",
+            hint=did_you_mean(attribute, names, "name one of its functions in [conversion] function"),
+        )
     return function  # type: ignore[no-any-return]
 
 
@@ -67,14 +71,6 @@ def _remedy(error: BaseException, module_name: str) -> str:
     if isinstance(error, ModuleNotFoundError):
         return "put the module beside the spec or name its file in [conversion] py_files"
     return f"fix the module {module_name}"
-
-
-def _no_function(module: ModuleType, attribute: str) -> SpecError:
-    names = [name for name, member in vars(module).items() if callable(member) and not name.startswith("_")]
-    return SpecError(
-        f"the module {module.__name__!r} ({module.__file__}) has no function {attribute!r}",
-        hint=did_you_mean(attribute, names, "name one of its functions in [conversion] function"),
-    )
 
 
 def files_for_executors(ref: ConversionRef) -> list[Path]:
