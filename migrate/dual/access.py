@@ -277,47 +277,35 @@ class DualAccess:
         )
 
 
-class Compaction:
+class Compaction(threading.Thread):
     """One compaction, in a thread of its own: RocksDB lets Python's other threads run meanwhile."""
 
     def __init__(self, pair: StorePair, lock: threading.RLock, then: Callable[[], None]) -> None:
         """Start it. `then` is called under the lock when it is done."""
+        super().__init__(name=f"compacting {pair.old.where}", daemon=True)
         self._database = pair.old_database
         self._old = pair.old
         self._lock = lock
         self._then = then
-        self._is_stopped = threading.Event()
-        self._ended_at: float | None = None
-        self._thread = threading.Thread(target=self._run, name=f"compacting {pair.old.where}", daemon=True)
+        self._is_aborted = threading.Event()
+        self.ended_at: float | None = None
         atexit.register(self.stop)  # Python would end a thread that is inside RocksDB by aborting the process
-        self._thread.start()
-
-    @property
-    def is_alive(self) -> bool:
-        return self._thread.is_alive()
-
-    @property
-    def ended_recently(self) -> bool:
-        """Whether it is too early to compact again: an open iterator keeps the tombstones that are left."""
-        return self._ended_at is not None and monotonic() - self._ended_at < _SECONDS_BETWEEN_COMPACTIONS
-
-    def wait(self, seconds: float | None) -> None:
-        self._thread.join(seconds)
+        self.start()
 
     def stop(self) -> None:
         """Abort it; nothing can be written to the database afterwards."""
-        self._is_stopped.set()
+        self._is_aborted.set()
         atexit.unregister(self.stop)
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
+        if self.is_alive() and self is not threading.current_thread():
             self._database.stop_background_work()
-            self._thread.join()
+            self.join()
 
-    def _run(self) -> None:
+    def run(self) -> None:
         try:
             self._old.flush()
             self._old.compact()
-            self._ended_at = monotonic()
-            while not self._is_stopped.is_set():
+            self.ended_at = monotonic()
+            while not self._is_aborted.is_set():
                 if self._lock.acquire(timeout=_LOCK_TIMEOUT):  # close() holds it while it waits for this thread
                     try:
                         return self._then()
@@ -326,7 +314,7 @@ class Compaction:
         except StoreClosedError:
             return None
         except Exception as error:  # noqa: BLE001 - it costs speed, not correctness; the next opening tries again
-            if not self._is_stopped.is_set():
+            if not self._is_aborted.is_set():
                 _LOG.warning("%s could not be compacted: %s", self._old.where, error)
         finally:
             atexit.unregister(self.stop)
@@ -343,8 +331,12 @@ class Compactions:
 
     @property
     def is_worthwhile(self) -> bool:
-        """Whether the store is small enough to be rewritten for its tombstones, and was not just now."""
-        recently = self._last is not None and self._last.ended_recently
+        """Whether the store is small enough to be rewritten for its tombstones, and was not just now.
+
+        An open iterator keeps the tombstones that were left then.
+        """
+        ended_at = None if self._last is None else self._last.ended_at
+        recently = ended_at is not None and monotonic() - ended_at < _SECONDS_BETWEEN_COMPACTIONS
         return self._pair.old.file_bytes <= _MOST_COMPACTED_BYTES and not recently
 
     def start(self, then: Callable[[], None] = lambda: None) -> Compaction:
@@ -353,4 +345,4 @@ class Compactions:
         return self._last
 
     def ensure_running(self, then: Callable[[], None]) -> Compaction:
-        return self._last if self._last is not None and self._last.is_alive else self.start(then)
+        return self._last if self._last is not None and self._last.is_alive() else self.start(then)

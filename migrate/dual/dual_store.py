@@ -278,7 +278,7 @@ class DualReadStore(RocksStore):
                     return access.slice(limit, None)
                 compaction = access.compactions.ensure_running(self._check_again)
         if compaction is not None:
-            compaction.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            compaction.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
             return 0
         try:
             access.sweep.rest()

@@ -250,18 +250,12 @@ def _check_whole(records: Family, default: Family, known: Format, directory: Pat
 
 def _family(families: tuple[str, ...], known: Format, wanted: str | None, directory: Path) -> str:
     found = [mapping.source for mapping in family_mappings(families, known, known, directory)]
-    if wanted is not None:
-        if wanted not in found:
-            raise RefusedError(
-                f"{directory} has no column family {wanted!r} of {known.id}: it has {', '.join(found)}",
-                hint="name one that it has",
-            )
-        return wanted
-    if len(found) != 1:
+    if wanted not in found and (wanted is not None or len(found) > 1):
+        missing = "" if wanted is None else f", and no {wanted!r} of {known.id}"
         raise RefusedError(
-            f"{directory} holds several column families: {', '.join(found)}", hint="name one: family=..."
+            f"{directory} has the column families {', '.join(found)}{missing}", hint="name one of them: family=..."
         )
-    return found[0]
+    return found[0] if wanted is None else wanted
 
 
 @dataclass(frozen=True, slots=True)

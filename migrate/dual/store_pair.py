@@ -54,11 +54,9 @@ class StorePair(ABC):
     def put(self, key: bytes, old_key: bytes | None, value: bytes) -> int:
         """Write the new value and delete the old copy, which counts even if there is none: a check costs three puts."""
 
+    @abstractmethod
     def put_moved(self, key: bytes, old_key: bytes, value: bytes | None) -> None:
         """Move one record, or drop it where the value is None; logged even where other writes are not."""
-        keys, values = ([], []) if value is None else ([key], [value])
-        self.move(keys, values, [(old_key, old_key + b"\0")])
-        self.note_absent(old_key)
 
     @abstractmethod
     def delete(self, key: bytes, old_key: bytes | None) -> int:
@@ -97,6 +95,15 @@ class SharedDatabase(StorePair):
         if len(self._absent) > _MAX_KNOWN:
             self._absent.clear()
         return 1
+
+    def put_moved(self, key: bytes, old_key: bytes, value: bytes | None) -> None:
+        """One batch. No range tombstone: the next read would sort it among all others."""
+        batch = self.old_database.new_batch()
+        if value is not None:
+            batch.put(key, value, self.new.handle)
+        batch.delete(old_key, self.old.handle)
+        self.old_database.write_logged(batch)
+        self.note_absent(old_key)
 
     def delete(self, key: bytes, old_key: bytes | None) -> int:
         if old_key is None or old_key in self._absent or not self.old.contains(old_key):
@@ -160,6 +167,14 @@ class SeparateDatabases(StorePair):
         self.new.put(key, value)
         self._new_is_dirty = True
         return 0 if old_key is None or old_key in self._absent else self._queue_delete(old_key)
+
+    def put_moved(self, key: bytes, old_key: bytes, value: bytes | None) -> None:
+        if value is not None:
+            batch = self.new_database.new_batch()
+            batch.put(key, value, self.new.handle)
+            self.new_database.write_logged(batch)
+            self._new_is_dirty = True
+        self._queue_delete(old_key)
 
     def delete(self, key: bytes, old_key: bytes | None) -> int:
         """Delete the old copy first, durably."""
