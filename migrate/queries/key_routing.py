@@ -188,23 +188,6 @@ class KeyQueryMetadata:
     standbys: tuple[HostInfo, ...] = ()
 
 
-class Router(Protocol):
-    """Finds the host for a key."""
-
-    @property
-    def me(self) -> HostInfo | None:
-        """This host; None: it has no address of its own."""
-
-    def key_metadata(self, store: str, key: bytes) -> KeyQueryMetadata:
-        """Where a serialized key is. Raises RefusedError where the number of partitions is not known."""
-
-    def active_by_host(self, store: str) -> Mapping[HostInfo | None, frozenset[int]]:
-        """The active partitions of each host, each partition once; all with `me` where no hosts are known.
-
-        Raises RefusedError where a partition is on no host that is known.
-        """
-
-
 @dataclass(frozen=True, slots=True)
 class KeyRouter:
     """A router by the partitioner, and a placement that is read again for each question."""
@@ -213,6 +196,7 @@ class KeyRouter:
     """The number of partitions of each store's topics."""
     placement: Callable[[], Placement]
     me: HostInfo | None = None
+    """This host; None: it has no address of its own."""
     partitioner: Partitioner = default_partition
 
     def key_metadata(self, store: str, key: bytes) -> KeyQueryMetadata:

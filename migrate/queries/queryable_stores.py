@@ -27,6 +27,8 @@ from migrate.spec.spec import Spec
 V_co = TypeVar("V_co", covariant=True)
 _REFRESH_SECONDS = 0.5
 _ATTEMPTS = 3
+_Source = AdapterStores | DirectoryStores | MigrationStores
+"""Where stores come from. `open` finds them as they are now: UnknownStateStoreError, StoreNotReadyError."""
 
 
 class StoreType(Protocol[V_co]):
@@ -39,17 +41,6 @@ class StoreType(Protocol[V_co]):
         """The view that reads these store partitions."""
 
 
-class _OpenedSource(Protocol):
-    """Where stores come from. `open` finds them as they are now: UnknownStateStoreError, StoreNotReadyError."""
-
-    @property
-    def names(self) -> tuple[str, ...]: ...
-
-    def definition(self, name: str) -> StoreDefinition: ...
-
-    def open(self, name: str) -> list[Partition]: ...
-
-
 class QueryableStores:
     """Stores to query by name. Safe to share between threads.
 
@@ -57,7 +48,7 @@ class QueryableStores:
     for a view once, and again after StateStoreMigratedError.
     """
 
-    def __init__(self, source: _OpenedSource) -> None:
+    def __init__(self, source: _Source) -> None:
         """Made by `of_directory`, `of_migration` or `of_adapter`."""
         self._source = source
         self._resolved: dict[str, list[Partition]] = {}
@@ -131,14 +122,11 @@ class QueryableStores:
         Raises the errors of `partitions`, InvalidStateStoreError where the store is not of this type, and
         InvalidStateStorePartitionError where the partition is not here.
         """
-        self._check_known(name)
-        found = self._source.open(name)
+        found = self.partitions(name)
         if partition is not None:
             found = self._only(name, found, partition)
         definition = self._source.definition(name)
-        for stored in {
-            each.id: each for each in (definition.stored, *(each.opened().format for each in found))
-        }.values():
+        for stored in (definition.stored, *(each.opened().format for each in found)):
             if not store_type.accepts(stored):
                 raise InvalidStateStoreError(
                     f"cannot get the state store {name!r}: it is of {stored.id}, and not of the type {store_type}",

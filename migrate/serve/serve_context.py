@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 
 from migrate.errors import RefusedError, StoreNotReadyError
-from migrate.queries.key_routing import HostInfo, KeyQueryMetadata, Router
+from migrate.queries.key_routing import HostInfo, KeyQueryMetadata, KeyRouter
 from migrate.queries.open.partition import StoreDefinition
 from migrate.queries.queryable_stores import QueryableStores
 from migrate.queries.side_by_side import SideBySideStores
@@ -110,7 +110,7 @@ class ServeContext:
         self,
         stores: QueryableStores,
         *,
-        router: Router | None = None,
+        router: KeyRouter | None = None,
         token: str | None = None,
         limits: Limits | None = None,
         sides: SideBySideStores | None = None,

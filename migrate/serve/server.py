@@ -20,7 +20,7 @@ from migrate.errors import (
     UnknownStateStoreError,
     system_errors_explained,
 )
-from migrate.queries.key_routing import HostInfo, Router
+from migrate.queries.key_routing import HostInfo, KeyRouter
 from migrate.queries.queryable_stores import QueryableStores
 from migrate.queries.side_by_side import SideBySideStores
 
@@ -94,7 +94,7 @@ def listening(
     *,
     host: str = "127.0.0.1",
     port: int = 7654,
-    router: Callable[[HostInfo], Router] | None = None,
+    router: Callable[[HostInfo], KeyRouter] | None = None,
     limits: Limits | None = None,
     sides: SideBySideStores | None = None,
     stale: bool = True,

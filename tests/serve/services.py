@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 from formats.serdes.text import StringSerde
-from migrate.queries.key_routing import HostInfo, Router
+from migrate.queries.key_routing import HostInfo, KeyRouter
 from migrate.queries.open.partition import StoreDefinition
 from migrate.queries.queryable_stores import QueryableStores
 from migrate.queries.side_by_side import SideBySideStores
@@ -94,7 +94,7 @@ def serving(
     stores: QueryableStores,
     *,
     limits: Limits | None = None,
-    router: Callable[[HostInfo], Router] | None = None,
+    router: Callable[[HostInfo], KeyRouter] | None = None,
     port: int = 0,
     sides: SideBySideStores | None = None,
     stale: bool = True,
