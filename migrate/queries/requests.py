@@ -25,11 +25,7 @@ from formats.layout import TIMESTAMP
 from migrate.errors import InvalidStateStoreError, MigrationError, StateStoreMigratedError, StoreNotReadyError
 from migrate.model.display import plural
 from migrate.queries.open.partition import Partition, StoreDefinition
-from migrate.queries.views.key_value_view import KeyValueView
-from migrate.queries.views.versioned_view import VersionedView
-from migrate.queries.views.view_types import QueryableStoreType
 from migrate.queries.views.view_types import QueryableStoreTypes as Types
-from migrate.queries.views.windowed_views import SessionView, WindowView
 
 
 class ResultOrder(Enum):
@@ -191,12 +187,6 @@ class MultiVersionedKeyQuery:
 
 
 Query = KeyQuery | RangeQuery | WindowKeyQuery | WindowRangeQuery | VersionedKeyQuery | MultiVersionedKeyQuery
-_Type = (
-    QueryableStoreType[KeyValueView]
-    | QueryableStoreType[VersionedView]
-    | QueryableStoreType[SessionView]
-    | QueryableStoreType[WindowView]
-)
 _NOTHING: Mapping[tuple[str, int], int] = MappingProxyType({})
 
 
@@ -408,53 +398,40 @@ def _refused(
 
 
 def _found(query: Query, partition: Partition, stored: Format, definition: StoreDefinition) -> QueryResult:
-    kind = _type_of(query, stored)
-    if kind is None:
-        text = f"a {stored.kind} store of {stored.id} does not answer {query}"
-        return QueryResult(failure_reason=FailureReason.UNKNOWN_QUERY_TYPE, failure_message=text)
     try:
-        return QueryResult(_read(query, kind.view(partition.id, [partition], definition)))
+        return _read(query, partition, stored, definition)
     except InvalidStateStoreError:
         raise
     except MigrationError as error:
         return QueryResult(failure_reason=FailureReason.STORE_EXCEPTION, failure_message=str(error))
 
 
-def _type_of(query: Query, stored: Format) -> _Type | None:
-    """The type of view that answers; None: a store of this format does not answer such a query."""
+def _read(query: Query, partition: Partition, stored: Format, definition: StoreDefinition) -> QueryResult:
+    asked = partition.id, [partition], definition
     has_times = TIMESTAMP in stored.carries
     is_timed = isinstance(query, TimestampedKeyQuery | TimestampedRangeQuery)
-    match stored.kind, query:
-        case "key-value", KeyQuery() | RangeQuery() if has_times or not is_timed:
-            return Types.timestamped_key_value() if is_timed else Types.key_value()
-        case "versioned", VersionedKeyQuery() | MultiVersionedKeyQuery():
-            return Types.versioned()
-        case "session", WindowRangeQuery() if query.key is not None:
-            return Types.session()
-        case ("window", WindowKeyQuery()) | ("window", WindowRangeQuery(key=None)):
-            return Types.timestamped_window() if has_times else Types.window()
-    return None
-
-
-def _read(query: Query, view: KeyValueView | VersionedView | SessionView | WindowView) -> object:
+    records = Types.timestamped_key_value() if is_timed else Types.key_value()
+    windows = Types.timestamped_window() if has_times else Types.window()
     found: object
-    match query, view:
-        case KeyQuery(), KeyValueView():
-            found = view.get(query.key)
-        case RangeQuery(), KeyValueView():
+    match stored.kind, query:
+        case "key-value", KeyQuery() if has_times or not is_timed:
+            found = records.view(*asked).get(query.key)
+        case "key-value", RangeQuery() if has_times or not is_timed:
+            view = records.view(*asked)
             scan = view.reverse_range if query.order is ResultOrder.DESCENDING else view.range
             found = scan(query.lower, query.upper)
-        case VersionedKeyQuery(), VersionedView():
-            found = view.get(query.key, query.as_of_timestamp)
-        case MultiVersionedKeyQuery(), VersionedView():
-            is_ascending = query.order is ResultOrder.ASCENDING
-            found = view.versions(query.key, query.time_from, query.time_to, ascending=is_ascending)
-        case WindowKeyQuery(), WindowView():
-            found = view.fetch(query.key, query.time_from, query.time_to)
-        case WindowRangeQuery(), SessionView():
-            found = view.fetch(query.key)
-        case WindowRangeQuery(), WindowView() if query.time_from is not None and query.time_to is not None:
-            found = view.fetch_all(query.time_from, query.time_to)
+        case "versioned", VersionedKeyQuery():
+            found = Types.versioned().view(*asked).get(query.key, query.as_of_timestamp)
+        case "versioned", MultiVersionedKeyQuery():
+            versions, is_ascending = Types.versioned().view(*asked).versions, query.order is ResultOrder.ASCENDING
+            found = versions(query.key, query.time_from, query.time_to, ascending=is_ascending)
+        case "window", WindowKeyQuery():
+            found = windows.view(*asked).fetch(query.key, query.time_from, query.time_to)
+        case "window", WindowRangeQuery(None, int(time_from), int(time_to)):
+            found = windows.view(*asked).fetch_all(time_from, time_to)
+        case "session", WindowRangeQuery() if query.key is not None:
+            found = Types.session().view(*asked).fetch(query.key)
         case _:
-            raise AssertionError(f"{view} does not answer {query}")
-    return found
+            text = f"a {stored.kind} store of {stored.id} does not answer {query}"
+            return QueryResult(failure_reason=FailureReason.UNKNOWN_QUERY_TYPE, failure_message=text)
+    return QueryResult(found)
