@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from typing import Any, Generic, NamedTuple, Self, TypeVar
+from weakref import WeakKeyDictionary
 
 from formats import EntryError, Format, Headers
 from formats.layout import HEADERS, PLAIN, TIMESTAMP, Carried
@@ -24,6 +25,18 @@ KeyDecoder = Callable[[bytes, bytes, bytes], Any]
 _FIRST_PULL, _LAST_PULL = 16, 256
 _MOST = (1 << 63) - 1
 _NO_HEADERS = Headers()
+
+
+def once(read: Callable[[Opened], T]) -> Callable[[Opened], T]:
+    """`read`, which reads each opened store partition once for all views: a query makes a view of its own."""
+    known: WeakKeyDictionary[Opened, T] = WeakKeyDictionary()
+
+    def found(opened: Opened) -> T:
+        if opened not in known:
+            known[opened] = read(opened)
+        return known[opened]
+
+    return found
 
 
 class Pulls:

@@ -9,51 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from functools import cached_property, partial
-from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from functools import partial
+from typing import Any
 
-from formats import EntryError, Format, History, StateRecord
+from formats import EntryError, History, StateRecord
 from formats.kafka_streams.versioned import LATEST, cut_key, default_segment_ms, key_in, time_of
-from migrate.queries.open.partition import Entries, Opened
-from migrate.queries.views.composite import Composite, QueryIterator, VersionedRecord, ViewPart, records, undecodable
+from migrate.queries.open.partition import Opened
+from migrate.queries.views.composite import Composite, QueryIterator, VersionedRecord, once, records, undecodable
 from migrate.stores.state_store import Record
 
 _OLDEST, _NEWEST = -(1 << 63), (1 << 63) - 1
-_SEGMENT_IDS: WeakKeyDictionary[Opened, tuple[int, ...]] = WeakKeyDictionary()
-_STORE_TIMES: WeakKeyDictionary[Opened, int] = WeakKeyDictionary()
-"""Of store partitions that were read."""
-
-
-class _Read(NamedTuple):
-    """The entries of one store partition, decoded."""
-
-    opened: Opened
-
-    @property
-    def format(self) -> Format:
-        return self.opened.format
-
-    @property
-    def entries(self) -> Entries:
-        return self.opened.segments[0].entries
-
-    def latest(self, key: bytes) -> VersionedRecord | None:
-        """The newest version, if the key was not deleted."""
-        found = self._decoded(key_in(LATEST, key))
-        return None if found is None else VersionedRecord(found.value, found.timestamp_ms or 0)
-
-    def history(self, segment: int, key: bytes) -> History | None:
-        """The former versions in a segment."""
-        found = self._decoded(key_in(segment, key))
-        return None if found is None else found.history
-
-    def _decoded(self, stored: bytes) -> StateRecord | None:
-        value = self.entries.get(stored)
-        try:
-            return None if value is None else self.format.decode(stored, value)
-        except EntryError as error:
-            raise undecodable(self.format.id, stored, error) from error
 
 
 class VersionedView(Composite):
@@ -63,7 +28,7 @@ class VersionedView(Composite):
         """The newest version, or the one that was valid at a time; None: there was none, or it has expired."""
         for part in self._parts:
             stored = part.format.key_serde.encode(key)
-            found = self._get(_Read(part.partition.opened()), stored, as_of)
+            found = self._get(part.partition.opened(), stored, as_of)
             part.partition.check()
             if found is not None:
                 return found
@@ -80,122 +45,116 @@ class VersionedView(Composite):
         if begin > end:
             raise ValueError(f"from_time {begin} is later than to_time {end}: name the earlier one first")
 
-        def found(part: ViewPart, stored: bytes, opened: Opened) -> Iterator[VersionedRecord]:
-            every = self._versions(_Read(opened), stored, begin, end)
+        def found(stored: bytes, opened: Opened) -> Iterator[VersionedRecord]:
+            every = self._versions(opened, stored, begin, end)
             return reversed(list(every)) if ascending else every
 
-        return self._iterate(lambda part: partial(found, part, part.format.key_serde.encode(key)))
+        return self._iterate(lambda part: partial(found, part.format.key_serde.encode(key)))
 
-    def _get(self, read: _Read, key: bytes, as_of: int | None) -> VersionedRecord | None:
-        latest = read.latest(key)
-        if latest is not None and (as_of is None or latest.timestamp <= as_of):
+    def _get(self, opened: Opened, key: bytes, as_of: int | None) -> VersionedRecord | None:
+        latest = _latest(opened, key)
+        if as_of is None or (latest is not None and latest.timestamp <= as_of):
             return latest
-        if as_of is None:
-            return None
-        found = self._former(read, key, as_of)
-        return None if found is None or self._has_expired(read, as_of) else found
+        found = next((each for _, each in _former(opened, key, as_of, as_of)), None)
+        return None if found is None or self._has_expired(opened, as_of) else found
 
-    def _former(self, read: _Read, key: bytes, as_of: int) -> VersionedRecord | None:
-        for segment in reversed(_segment_ids(read)):
-            history = read.history(segment, key)
-            if history is None:
-                continue
-            if history.valid_to_ms <= as_of:
-                return None
-            if history.versions[-1].valid_from_ms <= as_of:
-                return next(
-                    (each for each in _records_of(history) if each.timestamp <= as_of < (each.valid_to or 0)), None
-                )
-        return None
-
-    def _versions(self, read: _Read, key: bytes, begin: int, end: int) -> Generator[VersionedRecord]:
+    def _versions(self, opened: Opened, key: bytes, begin: int, end: int) -> Generator[VersionedRecord]:
         """From the newest on."""
-        latest = read.latest(key)
+        latest = _latest(opened, key)
         if latest is not None and latest.timestamp <= end:
             yield latest
-        for segment in reversed(_segment_ids(read)):
-            history = read.history(segment, key)
-            if history is None:
-                continue
-            if history.valid_to_ms <= begin:
+        for segment, each in _former(opened, key, begin, end):
+            if self._has_expired(opened, min(end, self._end_of(segment))):
                 return
-            for each in _records_of(history):
-                if each.timestamp <= end and (each.valid_to or 0) > begin:
-                    if self._has_expired(read, min(end, self._end_of(segment))):
-                        return
-                    yield each
-
-    @cached_property
-    def _segment_ms(self) -> int:
-        return self.definition.segment_ms or default_segment_ms(self.definition.retention_ms or 0)
+            yield each
 
     def _end_of(self, segment: int) -> int:
         """The last time in a segment."""
-        return (segment + 1) * self._segment_ms - 1
+        segment_ms = self.definition.segment_ms or default_segment_ms(self.definition.retention_ms or 0)
+        return (segment + 1) * segment_ms - 1
 
-    def _has_expired(self, read: _Read, time: int) -> bool:
+    def _has_expired(self, opened: Opened, time: int) -> bool:
         """Whether a time is older than the retention. All versions are read only where their segments do not tell."""
         retention = self.definition.retention_ms
         if retention is None:
             return False
-        known = _STORE_TIMES.get(read.opened)
-        if known is None and time >= _least_store_time(read) - retention:
-            known = _store_time(read)
-        return known is None or time < known - retention
+        return time < _least_store_time(opened) - retention or time < _store_time(opened) - retention
 
 
-def _least_store_time(read: _Read) -> int:
+def _latest(opened: Opened, key: bytes) -> VersionedRecord | None:
+    """The newest version, if the key was not deleted."""
+    found = _decoded(opened, key_in(LATEST, key))
+    return None if found is None else VersionedRecord(found.value, found.timestamp_ms or 0)
+
+
+def _former(opened: Opened, key: bytes, begin: int, end: int) -> Iterator[tuple[int, VersionedRecord]]:
+    """(segment, version) of the former versions that were valid at some time in between, from the newest on."""
+    for segment in reversed(_segment_ids(opened)):
+        found = _decoded(opened, key_in(segment, key))
+        if found is None or found.history is None:
+            continue
+        if found.history.valid_to_ms <= begin:
+            return
+        for each in _records_of(found.history):
+            if each.timestamp <= end and (each.valid_to or 0) > begin:
+                yield segment, each
+        if found.history.versions[-1].valid_from_ms <= begin:
+            return
+
+
+def _decoded(opened: Opened, stored: bytes) -> StateRecord | None:
+    value = opened.segments[0].entries.get(stored)
+    try:
+        return None if value is None else opened.format.decode(stored, value)
+    except EntryError as error:
+        raise undecodable(opened.format.id, stored, error) from error
+
+
+@once
+def _least_store_time(opened: Opened) -> int:
     """What the first entry of the newest segment tells of the store partition's time."""
-    newest = _segment_ids(read)[-1:]
-    found = _first_entry(read, newest[0]) if newest else None
-    return -1 if found is None else _time_of(read, *found)
+    newest = _segment_ids(opened)[-1:]
+    found = _first_entry(opened, newest[0]) if newest else None
+    return -1 if found is None else _time_of(opened, *found)
 
 
-def _store_time(read: _Read) -> int:
-    """The store partition's newest timestamp: read once, from the latest values and the newest segment."""
-    known = _STORE_TIMES.get(read.opened)
-    if known is None:
-        known = max(_newest_in(read, segment) for segment in (*_segment_ids(read)[-1:], LATEST))
-        _STORE_TIMES[read.opened] = known
-    return known
+@once
+def _store_time(opened: Opened) -> int:
+    """The store partition's newest timestamp, from the latest values and the newest segment."""
+    return max(_newest_in(opened, segment) for segment in (*_segment_ids(opened)[-1:], LATEST))
 
 
-def _newest_in(read: _Read, segment: int) -> int:
+def _newest_in(opened: Opened, segment: int) -> int:
     end = None if segment == LATEST else key_in(segment + 1, b"")
-    found = records(read.entries.scan(key_in(segment, b""), end))
-    return max((_time_of(read, key, value) for key, value in found), default=-1)
+    found = records(opened.segments[0].entries.scan(key_in(segment, b""), end))
+    return max((_time_of(opened, key, value) for key, value in found), default=-1)
 
 
-def _time_of(read: _Read, key: bytes, value: bytes) -> int:
+def _time_of(opened: Opened, key: bytes, value: bytes) -> int:
     try:
         return time_of(value)
     except EntryError as error:
-        raise undecodable(read.format.id, key, error) from error
+        raise undecodable(opened.format.id, key, error) from error
 
 
-def _segment_ids(read: _Read) -> tuple[int, ...]:
-    """The segments that there are, the oldest first: found once, by leaping from one to the next."""
-    known = _SEGMENT_IDS.get(read.opened)
-    if known is None:
-        known = _SEGMENT_IDS[read.opened] = tuple(_segments(read))
-    return known
-
-
-def _segments(read: _Read) -> Iterator[int]:
-    segment = LATEST
-    while (found := _first_entry(read, segment + 1)) is not None:
+@once
+def _segment_ids(opened: Opened) -> tuple[int, ...]:
+    """The segments that there are, the oldest first: found by leaping from one to the next."""
+    segments: list[int] = []
+    while (found := _first_entry(opened, segments[-1] + 1 if segments else LATEST + 1)) is not None:
         try:
             segment, _ = cut_key(found[0])
         except EntryError as error:
-            raise undecodable(read.format.id, found[0], error) from error
+            raise undecodable(opened.format.id, found[0], error) from error
         if segment == LATEST:
-            return
-        yield segment
+            break
+        segments.append(segment)
+    return tuple(segments)
 
 
-def _first_entry(read: _Read, segment: int) -> Record | None:
+def _first_entry(opened: Opened, segment: int) -> Record | None:
     """The first entry of a segment, or of what follows it."""
-    with closing(read.entries.scan(key_in(segment, b""), None)) as source:
+    with closing(opened.segments[0].entries.scan(key_in(segment, b""), None)) as source:
         return next(iter(source.pull(1)), None)
 
 

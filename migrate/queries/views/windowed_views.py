@@ -17,17 +17,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from functools import partial
 from struct import Struct
 from typing import Any, ClassVar, NamedTuple, overload
-from weakref import WeakKeyDictionary
 
 from formats.encoding.window_keys import SESSION_KEY, WINDOW_KEY
 from formats.errors import TruncatedEntryError
 from formats.layout import WINDOW_END, WINDOW_START, RecordLayout
-from migrate.queries.open.partition import Entries, Opened, OpenSegment, StoreDefinition
+from migrate.queries.open.partition import Opened, OpenSegment, StoreDefinition
 from migrate.queries.views.composite import (
     Composite,
     Pulls,
@@ -36,6 +35,7 @@ from migrate.queries.views.composite import (
     ViewPart,
     Windowed,
     key_decoder,
+    once,
     records,
     undecodable,
 )
@@ -46,7 +46,6 @@ MAX_TIME = (1 << 63) - 1
 _MAX_SEQUENCE = (1 << 31) - 1
 _WINDOW = Struct(">qi")
 _SESSION = Struct(">qq")
-_PULL = 1024
 
 
 class WindowValue(NamedTuple):
@@ -313,25 +312,10 @@ def oldest_kept(opened: Opened, definition: StoreDefinition) -> int:
     return max(0, system.segments.oldest_kept(newest, definition.retention_ms, definition.segment_ms))
 
 
-_NEWEST: WeakKeyDictionary[Opened, int] = WeakKeyDictionary()
-"""Of all views: a query makes a view of its own, and the newest segment may have millions of keys."""
-
-
+@once  # the newest segment may have millions of keys
 def _newest(opened: Opened) -> int:
     """The newest time in a store partition, by the keys of its newest segment that has any; -1: it has no record."""
-    newest = _NEWEST.get(opened)
-    if newest is None:
-        place = opened.format.segment_time
-        found = (max((key[place] for key in _keys(each.entries)), default=b"") for each in reversed(opened.segments))
-        newest = next((int.from_bytes(time, "big") for time in found if time), -1)
-        _NEWEST[opened] = newest
-    return newest
-
-
-def _keys(entries: Entries) -> Iterator[bytes]:
-    source = entries.scan(None, None)
-    try:
-        while found := source.pull(_PULL):
-            yield from [key for key, _ in found]
-    finally:
-        source.close()
+    place = opened.format.segment_time
+    every = (records(each.entries.scan(None, None)) for each in reversed(opened.segments))
+    times = (max((key[place] for key, _ in found), default=b"") for found in every)
+    return next((int.from_bytes(time, "big") for time in times if time), -1)

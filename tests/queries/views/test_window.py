@@ -1,5 +1,6 @@
 """Window stores: which windows a question finds, in which order, and which have expired."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,10 @@ from migrate.queries.open.partition import StoreDefinition
 from migrate.queries.queryable_stores import QueryableStores
 from migrate.queries.requests import StateQueryRequest, WindowKeyQuery
 from migrate.queries.views import windowed_views as segments
+from migrate.queries.views.composite import Pulls, records
 from migrate.queries.views.view_types import QueryableStoreTypes
 from migrate.queries.views.windowed_views import MAX_TIME
+from migrate.stores.state_store import BatchSource, Record
 from tests.queries.views.support import in_order, stores_of, window_view
 from tests.shared.windowed import MINUTE, PLAIN, TIMESTAMPED, window_key, window_time, windows
 from tests.support import make_families
@@ -109,9 +112,15 @@ def test_windows_from_before_an_upgrade_are_found_and_tell_the_time(tmp_path: Pa
 def test_the_newest_time_is_read_once_for_all_queries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     window_view(tmp_path, {window_key(b"k", 5): b"v"})
     stores = stores_of(tmp_path, StoreDefinition("kafka-streams.window", retention_ms=RETENTION))
-    assert _asked(stores) == [(5, b"v")]
-    monkeypatch.setattr(segments, "_keys", lambda _: pytest.fail("the keys are read again"))
-    assert _asked(stores) == [(5, b"v")]
+    scans: list[BatchSource] = []
+
+    def counted(source: BatchSource, pulls: Pulls | None = None) -> Iterator[Record]:
+        scans.append(source)
+        return records(source, pulls)
+
+    monkeypatch.setattr(segments, "records", counted)
+    assert [_asked(stores), _asked(stores)] == [[(5, b"v")]] * 2
+    assert len(scans) == 3, "one for the newest time, and one of each query"
 
 
 def _asked(stores: QueryableStores) -> list[object]:
