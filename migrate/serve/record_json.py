@@ -19,14 +19,15 @@ from formats import Format
 from formats.layout import TIMESTAMP
 from migrate.queries.json_values import as_json
 from migrate.queries.open.partition import StoreDefinition
-from migrate.queries.queryable_stores import StoreType
 from migrate.queries.views.composite import ValueAndTimestamp
-from migrate.queries.views.view_types import QueryableStoreTypes
-from migrate.queries.views.windowed_views import MAX_TIME
+from migrate.queries.views.key_value_view import KeyValueView
+from migrate.queries.views.view_types import QueryableStoreType
+from migrate.queries.views.view_types import QueryableStoreTypes as Types
+from migrate.queries.views.windowed_views import MAX_TIME, SessionView, WindowView
 from migrate.serve.http_messages import Problem
 
 Json = dict[str, object]
-ReadTimes = Callable[[StoreDefinition, Any, Any, int, int], Generator[Json, None, None]]
+ReadTimes = Callable[[StoreDefinition, Any, Any, int, int], Generator[Json]]
 """From definition, view, key and the bounds of time to records."""
 _ENDPOINTS = {
     "key-value": "keys, range, all",
@@ -36,16 +37,16 @@ _ENDPOINTS = {
 }
 
 
-def type_of(format_: Format) -> StoreType[Any]:
+def type_of(format_: Format) -> QueryableStoreType[Any]:
     """The type that tells most of a store of this format."""
     has_times = TIMESTAMP in format_.carries
-    types: dict[str, tuple[Callable[[], StoreType[Any]], Callable[[], StoreType[Any]]]] = {
-        "key-value": (QueryableStoreTypes.key_value, QueryableStoreTypes.timestamped_key_value),
-        "window": (QueryableStoreTypes.window, QueryableStoreTypes.timestamped_window),
-        "session": (QueryableStoreTypes.session, QueryableStoreTypes.session),
-        "versioned": (QueryableStoreTypes.versioned, QueryableStoreTypes.versioned),
+    types: dict[str, Callable[[], QueryableStoreType[Any]]] = {
+        "key-value": Types.timestamped_key_value if has_times else Types.key_value,
+        "window": Types.timestamped_window if has_times else Types.window,
+        "session": Types.session,
+        "versioned": Types.versioned,
     }
-    return types[format_.kind][has_times]()
+    return types[format_.kind]()
 
 
 def check_kind(format_: Format, *kinds: str) -> None:
@@ -71,13 +72,8 @@ def record_of(format_: Format, view: Any, key: object, as_of: int | None) -> Jso
 
 
 def records_in(
-    format_: Format,
-    view: Any,  # noqa: ANN401 - of a key-value type
-    low: object,
-    high: object,
-    *,
-    is_reverse: bool,
-) -> Generator[tuple[Any, Json], None, None]:
+    format_: Format, view: KeyValueView, low: object, high: object, *, is_reverse: bool
+) -> Generator[tuple[Any, Json]]:
     """(key, record) of each key from `low` to `high`, both included; None: unbounded. Raises Problem."""
     check_kind(format_, "key-value")
     with view.reverse_range(low, high) if is_reverse else view.range(low, high) as found:
@@ -85,7 +81,7 @@ def records_in(
             yield key, _key_value(key, value)
 
 
-def every_record(format_: Format, views: Iterable[Any]) -> Generator[Json, None, None]:
+def every_record(format_: Format, views: Iterable[Any]) -> Generator[Json]:
     """Every record of these views. Raises Problem."""
     check_kind(format_, "key-value", "window", "session")
     for view in views:
@@ -98,13 +94,7 @@ def every_record(format_: Format, views: Iterable[Any]) -> Generator[Json, None,
                     yield _windowed(windowed.key, windowed.window.start, windowed.window.end, value)
 
 
-def windows_of(
-    definition: StoreDefinition,
-    view: Any,  # noqa: ANN401 - of a window type
-    key: object,
-    start: int,
-    end: int,
-) -> Generator[Json, None, None]:
+def windows_of(definition: StoreDefinition, view: WindowView, key: object, start: int, end: int) -> Generator[Json]:
     """The windows of a key that start in a range of time. Raises Problem."""
     size = definition.window_size_ms
     check_kind(definition.stored, "window")
@@ -113,13 +103,7 @@ def windows_of(
             yield _windowed(key, began, None if size is None else min(began + size, MAX_TIME), value)
 
 
-def sessions_of(
-    definition: StoreDefinition,
-    view: Any,  # noqa: ANN401 - of a session type
-    key: object,
-    start: int,
-    end: int,
-) -> Generator[Json, None, None]:
+def sessions_of(definition: StoreDefinition, view: SessionView, key: object, start: int, end: int) -> Generator[Json]:
     """The sessions of a key that end at `start` or later and start at `end` or earlier. Raises Problem."""
     check_kind(definition.stored, "session")
     with view.find_sessions(key, start, end) as found:
