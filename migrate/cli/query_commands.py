@@ -101,7 +101,8 @@ def get(spec: str, key: str, *, store: str | None, window: str | None, is_base64
     from migrate.show.sides import show_get
     from migrate.spec.spec import load_spec
 
-    report = SideBySideStores(load_spec(spec)).get(store, key, stated_window(window), is_base64=is_base64)
+    encoding = "base64" if is_base64 else None
+    report = SideBySideStores(load_spec(spec)).get(store, key, stated_window(window), encoding=encoding)
     current_output().show(report, show_get)
 
 

@@ -25,14 +25,15 @@ import binascii
 import json
 import math
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 from uuid import UUID
 
 from formats import Serde
 from formats.errors import EntryError, InvalidEntryError
 from formats.serdes.json_text import JsonSerde, NumberText, WrittenFloat, WrittenInt, dump_json
 
-_NUMBERS = {"int16", "int32", "int64"}
+T = TypeVar("T")
 ENCODINGS = ("text", "hex", "base64url", "base64")
 _DIGITS = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 _AS_TEXT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -75,7 +76,7 @@ def json_bytes(value: object) -> bytes:
 def key_of(serde: Serde, text: str, encoding: str | None = None) -> Any:  # noqa: ANN401 - the serde's type
     """The key that the text of a path stands for, in one of ENCODINGS. Raises EntryError, with the reason."""
     if encoding == "hex":
-        return serde.decode(_from_hex(text))
+        return serde.decode(_from_hex(text.removeprefix("0x")))
     if encoding in ("base64", "base64url") or (encoding is None and serde.name == "bytes"):
         return serde.decode(_from_base64(text))
     if serde.name == "bytes":
@@ -92,11 +93,14 @@ def how_read(serde: Serde, encoding: str | None) -> str:
     return "text" if encoding == "text" else f"a serialized key in {encoding}"
 
 
-def _from_hex(text: str) -> bytes:
-    try:
-        return bytes.fromhex(text.removeprefix("0x"))
-    except ValueError as error:
-        raise InvalidEntryError("not hex digits, two for each byte") from error
+def _read_by(read: Callable[[str], T], problem: str) -> Callable[[str], T]:
+    def found(text: str) -> T:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise InvalidEntryError(problem) from error
+
+    return found
 
 
 def _from_base64(text: str) -> bytes:
@@ -116,29 +120,12 @@ def _integer(text: str) -> int:
     return int(text)
 
 
-def _double(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError as error:
-        raise InvalidEntryError("not a number") from error
-
-
-def _uuid(text: str) -> UUID:
-    try:
-        return UUID(text)
-    except ValueError as error:
-        raise InvalidEntryError("not the text of a UUID") from error
-
-
-def _json(text: str) -> Any:  # noqa: ANN401
-    return JsonSerde().decode(text.encode())
-
-
-_READ = {
-    **dict.fromkeys(_NUMBERS, _integer),
-    **dict.fromkeys(("float", "double"), _double),
-    **dict.fromkeys(("json", "avro", "list", "boolean"), _json),
-    "uuid": _uuid,
+_from_hex = _read_by(bytes.fromhex, "not hex digits, two for each byte")
+_READ: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("int16", "int32", "int64"), _integer),
+    **dict.fromkeys(("float", "double"), _read_by(float, "not a number")),
+    **dict.fromkeys(("json", "avro", "list", "boolean"), lambda text: JsonSerde().decode(text.encode())),
+    "uuid": _read_by(UUID, "not the text of a UUID"),
 }
 
 

@@ -23,7 +23,7 @@ from migrate.model.ledger_row import Step
 from migrate.model.plan import KeyPlace, elsewhere
 from migrate.queries.get_report import GetReport, RecordReport, SideBySide, Verdict, reported
 from migrate.queries.get_report import differences as differences_of
-from migrate.queries.json_values import key_of
+from migrate.queries.json_values import key_of, shown_problem
 from migrate.queries.open.partition import Opened, Partition
 from migrate.queries.queryable_stores import QueryableStores
 from migrate.queries.retries import with_retries
@@ -80,21 +80,14 @@ class SideBySideStores:
         return old, QueryableStores.of_migration(self.spec, side="new", stale=True)
 
     def get(
-        self,
-        store: str | None,
-        key: str,
-        window: Window | None = None,
-        *,
-        is_base64: bool = False,
-        encoding: str | None = None,
+        self, store: str | None, key: str, window: Window | None = None, *, encoding: str | None = None
     ) -> GetReport:
         """The records of one key; in a windowed store those of all its windows, up to MOST_RECORDS.
 
         Args:
             store: its old or its new name; None: the only one of the spec.
             key: the key's text as its serde writes it; of bytes: text in UTF-8, or 0x and hex digits.
-            is_base64: `key` is the serialized key in base64.
-            encoding: how `key` is written otherwise: one of ENCODINGS.
+            encoding: how `key` is written otherwise: one of ENCODINGS, such as `base64` of the serialized key.
             window: one window or session alone.
 
         Raises:
@@ -104,7 +97,7 @@ class SideBySideStores:
         source = self.conversion.source
         if window is not None:
             _check_window(source, window)
-        payload = self._payload(key, "base64" if is_base64 else encoding)
+        payload = self._payload(key, encoding)
         return self._report(store, lambda pair: self._of_key(pair, payload, window), MOST_RECORDS)
 
     def first(self, store: str | None, start: str | None = None, limit: int = 50, *, place: str = "") -> GetReport:
@@ -129,9 +122,7 @@ class SideBySideStores:
                 return bytes.fromhex(key[2:]) if _HEX.fullmatch(key) else key.encode()
             return serde.encode(key_of(serde, key, encoding))
         except EntryError as error:
-            raise SpecError(
-                f"{key[:60]!r} is not a key of this store: {error}", hint=f"its serde is {serde.name!r}"
-            ) from error
+            raise SpecError(shown_problem(error, key), hint=f"its serde is {serde.name!r}") from error
 
     def _name(self, store: str | None) -> str:
         names = self._new_names
@@ -234,7 +225,7 @@ class SideBySideStores:
             yield from self._windows(pair, payload)
             return
         old_key = _stored_key(source, payload, window)
-        yield old_key, self._compared(pair, old_key, pair.old_value(old_key))
+        yield old_key, self._compared(pair, old_key, _value(pair.old, old_key))
 
     def _windows(self, pair: Pair, payload: bytes) -> Iterator[_Found]:
         """Each window or session of a key that either store has, in the order of stored keys."""
@@ -244,21 +235,21 @@ class SideBySideStores:
             return source.key_schema.unpack(entry[0])[0] == payload
 
         most = MOST_RECORDS + 1  # a key may have a million
-        old = dict(islice(filter(is_asked_for, pair.scan_old(payload, after_prefix(payload))), most))
+        old = dict(islice(filter(is_asked_for, _scan(pair.old, payload, after_prefix(payload))), most))
         end = max(old) if len(old) == most else None
         new_payload = target.key_serde.encode(source.key_serde.decode(payload))
-        new = (key for key, _ in pair.scan_new(new_payload, after_prefix(new_payload)))
+        new = (key for key, _ in _scan(pair.new, new_payload, after_prefix(new_payload)))
         extra = {self._old_key(key) for key in new if target.key_schema.unpack(key)[0] == new_payload}
         for old_key in sorted(old.keys() | {key for key in extra if end is None or key <= end}):
             yield old_key, self._compared(pair, old_key, old.get(old_key))
 
     def _first(self, pair: Pair, start: bytes, limit: int) -> Iterator[_Found]:
         """The first records from a stored key on; those that only the new store has stand where its keys are."""
-        old = dict(islice(pair.scan_old(start, None), limit + 1))
+        old = dict(islice(_scan(pair.old, start, None), limit + 1))
         end = max(old) if len(old) > limit else None
         extra = set()
         if self._keeps_keys:
-            new = islice(pair.scan_new(start, None), limit + 1)
+            new = islice(_scan(pair.new, start, None), limit + 1)
             extra = {key for key, _ in new if end is None or key <= end}
         for key in sorted(old.keys() | extra):
             yield key, self._compared(pair, key, old.get(key))
@@ -283,9 +274,9 @@ class SideBySideStores:
     def _compared(self, pair: Pair, old_key: bytes, old_value: bytes | None) -> SideBySide:
         converted, reason = self._converted(pair, old_key, old_value)
         new_key, made_value = (self._new_key(old_key), None) if converted is None else converted
-        new_value = pair.new_value(new_key)
-        target = pair.new_format or self.conversion.target
-        old = None if old_value is None else reported(pair.old_format, old_key, old_value)
+        new_value = _value(pair.new, new_key)
+        target = self.conversion.target if pair.new is None else pair.new.format
+        old = None if pair.old is None or old_value is None else reported(pair.old.format, old_key, old_value)
         made = None if made_value is None else reported(target, new_key, made_value)
         new = None if new_value is None else reported(target, new_key, new_value)
         differences = differences_of(made, new, self._leaves_out)
@@ -398,7 +389,9 @@ class Pair:
         is_early: bool = False,
         is_gone: bool = False,
     ) -> None:
-        self.id = "".join(each.id for each in (old or new,) if each is not None)
+        self.partitions = [each for each in (old, new) if each is not None]
+        self.id = self.partitions[0].id
+        self.old, self.new = (None if each is None else each.opened() for each in (old, new))
         self.times = times
         """The run of times that new records took theirs from; None: there is none."""
         self.key_place = key_place
@@ -407,38 +400,11 @@ class Pair:
         """Whether the new store is not assembled yet."""
         self.is_gone = is_gone
         """Whether the old store was removed."""
-        self._partitions = old, new
-        self._old, self._new = (None if each is None else each.opened() for each in (old, new))
-
-    @property
-    def old_format(self) -> Format:
-        """The old store's format, whose serdes read values as they were written."""
-        assert self._old is not None
-        return self._old.format
-
-    @property
-    def new_format(self) -> Format | None:
-        """The new store's format; None: it is not there."""
-        return None if self._new is None else self._new.format
-
-    def old_value(self, key: bytes) -> bytes | None:
-        return _value(self._old, key)
-
-    def new_value(self, key: bytes) -> bytes | None:
-        return _value(self._new, key)
-
-    def scan_old(self, start: bytes | None, end: bytes | None) -> Iterator[Record]:
-        """The old entries in [start, end)."""
-        return _scan(self._old, start, end)
-
-    def scan_new(self, start: bytes | None, end: bytes | None) -> Iterator[Record]:
-        return _scan(self._new, start, end)
 
     def check(self) -> None:
         """Raises StateStoreMigratedError where a switch has moved one of them meanwhile."""
-        for each in self._partitions:
-            if each is not None:
-                each.check()
+        for each in self.partitions:
+            each.check()
 
 
 def place_of(partition: Partition) -> object:
@@ -452,6 +418,6 @@ def _value(opened: Opened | None, key: bytes) -> bytes | None:
 
 
 def _scan(opened: Opened | None, start: bytes | None, end: bytes | None) -> Iterator[Record]:
-    """The entries of all segments in one order of keys."""
+    """The entries of all segments in [start, end), in one order of keys."""
     segments = () if opened is None else opened.segments
     return merge(*(records(each.entries.scan(start, end)) for each in segments), key=itemgetter(0))

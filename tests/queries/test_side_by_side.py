@@ -134,4 +134,4 @@ def test_mistakes_say_what_there_is(spec: Spec) -> None:
     with pytest.raises(SpecError, match="has no windows"):
         stores.get("orders", "key", Window(0))
     with pytest.raises(SpecError, match="not base64"):
-        stores.get("orders", "%", is_base64=True)
+        stores.get("orders", "%", encoding="base64")
