@@ -232,7 +232,6 @@ class Site:
     partition: StorePartition
     system: System
     definition: StoreDefinition
-    number: int | None = None
     position: str | None = None
     """The text of its position file as it was, where the one beside it is another store's; None: read that one."""
     successor: Path | None = None
@@ -242,14 +241,19 @@ class Site:
     functions: AdapterFunctions = AdapterFunctions()
 
     @property
-    def format(self) -> Format:
-        """With the serdes of keys and values."""
-        return self.definition.stored
+    def number(self) -> int | None:
+        return self.system.layout.number(self.partition)
 
     @property
     def is_in_application(self) -> bool:
         """Whether it lies where its owner looks for it."""
         return self.path == self.application / self.partition.path
+
+    @property
+    def lock_files(self) -> list[Path]:
+        """The lock files that its owner holds; none where its owner does not look for it."""
+        layout = self.system.layout
+        return layout.lock_files(self.application, [self.partition]) if self.is_in_application else []
 
     def segments(self, held: HeldDirectory) -> list[tuple[int | None, HeldDirectory]]:
         """The RocksDB directories in it, by the start of their segment, the oldest first."""
@@ -299,7 +303,7 @@ def open_database(site: Site, start_ms: int | None, directory: HeldDirectory) ->
     if (directory.path / CURSOR_FILE).exists():
         return _open_half_converged(site, start_ms, directory)
     database = open_held(directory)
-    entries = _entries(directory, database, site.format, site.definition.family)
+    entries = _entries(directory, database, site.definition.stored, site.definition.family)
     return OpenDatabase(directory, start_ms, entries, (database,))
 
 
@@ -344,10 +348,10 @@ def _open_half_converged(site: Site, start_ms: int | None, directory: HeldDirect
     if cursor is None:
         raise _in_transit(directory)
     pair = cursor.pair
-    if site.format.id != pair.target:
+    defined = site.definition.stored.id
+    if defined != pair.target:
         raise InvalidStateStoreError(
-            f"{directory.name} is half converged from {pair.source} to {pair.target}, and is defined as "
-            f"{site.format.id}",
+            f"{directory.name} is half converged from {pair.source} to {pair.target}, and is defined as {defined}",
             hint=f"define it as what it becomes: {pair.target}",
         )
     is_shared = pair.old_identity == pair.new_identity

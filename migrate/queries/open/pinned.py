@@ -35,14 +35,13 @@ class _Held:
 class PinnedPartition:
     """A store partition in one directory, as `Partition` says."""
 
-    def __init__(self, site: Site, locate: Locate, owners: Owners, refresh: float) -> None:
+    def __init__(self, site: Site, locate: Locate, owners: Owners) -> None:
         """Raises StoreNotReadyError where it is not there or in use, and errors of opening its files."""
         self.id = site.partition.id
         self.number = site.number
         self._site = site
         self._locate = locate
         self._owners = owners
-        self._refresh = refresh
         self._renewing = threading.Lock()
         self._is_migrated = False
         self._is_outdated = False
@@ -144,7 +143,7 @@ class PinnedPartition:
             raise
 
     def _plan_next_look(self, seconds: float) -> None:
-        pause = max(self._refresh, _OPENING_SHARE * seconds) if self._refresh else 0
+        pause = max(self._owners.refresh, _OPENING_SHARE * seconds) if self._owners.refresh else 0
         self.next_look: float = time.monotonic() + pause
 
     def _open(self, known: tuple[OpenDatabase, ...]) -> _Held:
@@ -166,19 +165,18 @@ class PinnedPartition:
             raise self._absent()  # exchanged between the look at its place and its opening
         directories = site.segments(self._directory)
         locks = [directory.name / "LOCK" for _, directory in directories]
-        if site.is_in_application:
-            locks += site.system.layout.lock_files(site.application, [site.partition])
-        has_owner = self._owners.has_owner(dict.fromkeys(locks), self.id)
+        has_owner = self._owners.has_owner(dict.fromkeys(locks + site.lock_files), self.id)
         position = site.offsets([directory for _, directory in directories])
         kept = {each.directory.identity: each for each in known if each.is_current}
         databases = tuple(
             kept.get(directory.identity) or open_database(site, start_ms, directory)
             for start_ms, directory in directories
         )
-        written_ms = _newest_file_ms(databases)
+        files = (file for each in databases for file in database_files(each.directory.path).every)
+        written_ms = max((file.stat().st_mtime_ns // 1_000_000 for file in files), default=None)
         content = repr([each.content for each in databases])
         opened = Opened(
-            format=site.format,
+            format=site.definition.stored,
             segments=tuple(OpenSegment(each.start_ms, each.entries) for each in databases),
             position=position,
             tag=hashlib.sha256(content.encode()).hexdigest()[:16],
@@ -188,18 +186,13 @@ class PinnedPartition:
         return _Held(opened, databases, tuple(each.cursor for each in databases if each.cursor is not None))
 
 
-def _newest_file_ms(databases: tuple[OpenDatabase, ...]) -> int | None:
-    files = (file for each in databases for file in database_files(each.directory.path).every)
-    return max((file.stat().st_mtime_ns // 1_000_000 for file in files), default=None)
-
-
 class Owners:
     """Looks for the holders of lock files, of many at once and not too often: each look starts a process."""
 
-    def __init__(self, *, stale: bool, fresh_seconds: float) -> None:
-        """`stale`: stores that are in use may be read as their files are."""
+    def __init__(self, *, stale: bool, refresh: float) -> None:
+        """`stale`: stores that are in use may be read as their files are; `refresh`: seconds between two looks."""
         self._stale = stale
-        self._fresh_seconds = fresh_seconds
+        self.refresh = refresh
         self._lock = threading.Lock()
         self._watched: set[Path] = set()
         self._holders: dict[Path, int] = {}
@@ -217,7 +210,7 @@ class Owners:
         files = list(files)
         self.watch(files)
         with self._lock:
-            if self._looked is None or time.monotonic() - self._looked >= self._fresh_seconds:
+            if self._looked is None or time.monotonic() - self._looked >= self.refresh:
                 self._holders = self._look()
                 self._looked = time.monotonic()
             file = next((file for file in files if file in self._holders), None)

@@ -130,8 +130,7 @@ class DirectoryStores(_DefinedStores):
         super().__init__(definitions)
         self._path = path.absolute()
         self._functions = dict(functions)
-        self._owners = Owners(stale=stale, fresh_seconds=refresh)
-        self._refresh = refresh
+        self._owners = Owners(stale=stale, refresh=refresh)
         self._seen: dict[str, StorePartition] = {}
 
     def open(self, name: str) -> list[Partition]:
@@ -140,8 +139,8 @@ class DirectoryStores(_DefinedStores):
         self._seen |= {each.id: each for each in found}
         sites = [self._site(name, each) for each in found]
         check_one_directory_each(sites)
-        self._owners.watch(lock_files(sites))
-        return [PinnedPartition(site, partial(_same, site), self._owners, self._refresh) for site in sites]
+        self._owners.watch(file for site in sites for file in site.lock_files)
+        return [PinnedPartition(site, partial(_same, site), self._owners) for site in sites]
 
     def _find(self, name: str) -> list[StorePartition]:
         definition = self._definitions[name]
@@ -180,7 +179,6 @@ class DirectoryStores(_DefinedStores):
             partition=partition,
             system=system,
             definition=definition,
-            number=system.layout.number(partition),
             functions=self._functions.get(name, AdapterFunctions()),
         )
 
@@ -211,11 +209,6 @@ def check_unpacked(system: System, application: Path, partition: StorePartition)
         )
 
 
-def lock_files(sites: list[Site]) -> list[Path]:
-    """The lock files that their owner holds."""
-    return [file for site in sites for file in site.system.layout.lock_files(site.application, [site.partition])]
-
-
 class MigrationStores:
     """One side of a migration's stores. An old name and its new one are names of the same store."""
 
@@ -224,8 +217,7 @@ class MigrationStores:
         self._side = side
         self._reader = StandingReader(spec.home)
         self._reading = threading.Lock()
-        self._owners = Owners(stale=stale, fresh_seconds=refresh)
-        self._refresh = refresh
+        self._owners = Owners(stale=stale, refresh=refresh)
         self._old_names = spec.source.store_names or (spec.source_path.name,)
         self._new_names = spec.target.store_names or self._old_names
 
@@ -246,8 +238,8 @@ class MigrationStores:
         found = [(each, self._site(each, standing)) for each in self._partitions(name, standing)]
         sites = [(each, site) for each, site in found if site is not None]
         check_one_directory_each(site for _, site in sites)
-        self._owners.watch(lock_files([site for _, site in sites if site.is_in_application]))
-        return [PinnedPartition(site, partial(self._locate, each), self._owners, self._refresh) for each, site in sites]
+        self._owners.watch(file for _, site in sites for file in site.lock_files)
+        return [PinnedPartition(site, partial(self._locate, each), self._owners) for each, site in sites]
 
     @cached_property
     def _definitions(self) -> dict[str, StoreDefinition]:
@@ -258,16 +250,13 @@ class MigrationStores:
             key, value = (BYTES if each is None else getattr(each, side) for each in (ref.key, ref.value))
             return key, value
 
-        has_new_times = after.retention_ms is not None
+        times = before if after.retention_ms is None else after
         return {
             "old": StoreDefinition(
                 before.format, *serdes("source"), retention_ms=before.retention_ms, segment_ms=before.segment_ms
             ),
             "new": StoreDefinition(
-                after.format,
-                *serdes("target"),
-                retention_ms=after.retention_ms if has_new_times else before.retention_ms,
-                segment_ms=after.segment_ms if has_new_times else before.segment_ms,
+                after.format, *serdes("target"), retention_ms=times.retention_ms, segment_ms=times.segment_ms
             ),
         }
 
@@ -382,7 +371,6 @@ class MigrationStores:
             partition=partition,
             system=system,
             definition=self._definitions[side],
-            number=system.layout.number(partition),
             position=position,
             successor=successor,
             foreign=frozenset(foreign),
