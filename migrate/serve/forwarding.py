@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal, NamedTuple, NoReturn
 
 import httpx
@@ -79,14 +80,15 @@ class Forwarder:
         """
         condition = request.headers.get("if-none-match", "")
         is_tag = condition != "" and condition.isascii()  # as every tag of ours is
-        headers = ({"if-none-match": condition} if is_tag else {}) | _expecting(partitions)
+        headers = {"if-none-match": condition} if is_tag else {}
         silent, hint = [], _LATER
         for host in hosts:
             is_last = host == hosts[-1]
             seconds = self._limits.forward_seconds if is_last else self._limits.standby_seconds
             try:
-                async with asyncio.timeout(self._limits.answer_seconds / 2):
-                    found = await self._whole(host, request, headers, shape, self._timeout(seconds))
+                asked = self._asked(host, request, headers, partitions, seconds)
+                async with asyncio.timeout(self._limits.answer_seconds / 2), asked as response:
+                    found = await self._read(response, shape)
             except (*_NO_ANSWER, _ForeignAnswer) as error:
                 hint = _OTHER_PROGRAM if isinstance(error, _ForeignAnswer) else hint
                 silent.append(f"{host} ({_reason(error)})")
@@ -109,8 +111,7 @@ class Forwarder:
         """
         held, count = bytearray(), 0  # up to one line, for the last one is no record
         try:
-            headers = _expecting(partitions)
-            async with self._client(host).stream("GET", _url(host, request), headers=headers) as found:
+            async with self._asked(host, request, {}, partitions, self._limits.forward_seconds) as found:
                 if found.status_code != 200:
                     raise _refused(host, (await self._read(found, _PROBLEM)).document)
                 _check_kind(found.headers, NDJSON)
@@ -128,12 +129,16 @@ class Forwarder:
             raise Problem(503, f"no answer from {host} ({_reason(error)})", hint=hint) from error
         self._metrics.forwarded.labels("answered").inc()
 
-    async def _whole(
-        self, host: HostInfo, request: Request, headers: dict[str, str], shape: type[BaseModel], timeout: httpx.Timeout
-    ) -> _Found:
-        """The answer of a host. Raises httpx.HTTPError, _ForeignAnswer, and Problem where there is no memory for it."""
-        async with self._client(host).stream("GET", _url(host, request), headers=headers, timeout=timeout) as response:
-            return await self._read(response, shape)
+    def _asked(
+        self, host: HostInfo, request: Request, headers: dict[str, str], partitions: str | None, seconds: float
+    ) -> AbstractAsyncContextManager[httpx.Response]:
+        """The answer of a host, as it begins: each of its pieces may take `seconds`."""
+        if host not in self._clients:
+            self._clients[host] = httpx.AsyncClient(headers=self._headers, trust_env=False)
+        expected = {} if partitions is None else {PARTITIONS: partitions}
+        connect = self._limits.connect_seconds
+        timeout = httpx.Timeout(seconds, connect=connect, pool=connect)
+        return self._clients[host].stream("GET", _url(host, request), headers=headers | expected, timeout=timeout)
 
     async def _read(self, response: httpx.Response, shape: type[BaseModel]) -> _Found:
         """A whole answer, whose document is of this shape, or a problem; a large one is read in a thread."""
@@ -165,25 +170,10 @@ class Forwarder:
                     raise _ForeignAnswer(f"more than {most >> 20} MiB without an end")
                 yield piece
 
-    def _client(self, host: HostInfo) -> httpx.AsyncClient:
-        found = self._clients.get(host)
-        if found is None:
-            timeout = self._timeout(self._limits.forward_seconds)
-            found = httpx.AsyncClient(headers=self._headers, timeout=timeout, trust_env=False)
-            self._clients[host] = found
-        return found
-
-    def _timeout(self, seconds: float) -> httpx.Timeout:
-        return httpx.Timeout(seconds, connect=self._limits.connect_seconds, pool=self._limits.connect_seconds)
-
 
 def kept(headers: Mapping[str, str]) -> dict[str, str]:
     """The headers of an answer that are passed on."""
     return {name: headers[name] for name in _KEPT if name in headers}
-
-
-def _expecting(partitions: str | None) -> dict[str, str]:
-    return {} if partitions is None else {PARTITIONS: partitions}
 
 
 def _check_made_of(partitions: str | None, host: HostInfo, status: int, headers: httpx.Headers) -> None:

@@ -120,7 +120,7 @@ async def record(context: ServeContext, request: Request) -> Response:
         etag, age = asked.tags(resolved)
         if etag in known:
             return Response(status_code=304, headers={"etag": etag, **age}, media_type=JSON)
-        found = record_of(resolved.format, view, asked.key(resolved), None if as_of < 0 else as_of)
+        found = record_of(resolved.definition.stored, view, asked.key(resolved), None if as_of < 0 else as_of)
         if found is None:
             raise asked.none(resolved)
         return json_answer(found, {"etag": etag, "cache-control": "no-cache", **age})
@@ -196,22 +196,22 @@ def encoding_of(given: dict[str, str]) -> str | None:
 async def about_stores(context: ServeContext, request: Request) -> Response:
     """`/stores`: each store, as the service was told of it, without opening any."""
     parameters(request, ())
-    found = []
-    for name in context.stores.names:
-        definition = context.handle(name).definition
-        described: dict[str, object] = {"name": name, "format": definition.format, "kind": definition.stored.kind}
-        found.append(described | {"key": definition.key.name, "value": definition.value.name})
+    found = [_described(name, context.handle(name).definition) for name in context.stores.names]
     return json_answer({"stores": found})
 
 
 async def about_store(context: ServeContext, request: Request) -> Response:
     """`/stores/{store}`: a store with its partitions on this host."""
     parameters(request, ())
-    return json_answer(await context.handle(request.path_params["store"]).ask(_described))
+    return json_answer(await context.handle(request.path_params["store"]).ask(_with_partitions))
 
 
-def _described(resolved: ResolvedStore) -> dict[str, object]:
-    definition, format_ = resolved.definition, resolved.definition.stored
+def _described(name: str, definition: StoreDefinition) -> dict[str, object]:
+    serdes = {"key": definition.key.name, "value": definition.value.name}
+    return {"name": name, "format": definition.format, "kind": definition.stored.kind, **serdes}
+
+
+def _with_partitions(resolved: ResolvedStore) -> dict[str, object]:
     partitions = []
     for partition in resolved.partitions:
         opened = partition.opened()
@@ -225,15 +225,8 @@ def _described(resolved: ResolvedStore) -> dict[str, object]:
                 "position": {f"{topic}-{number}": offset for (topic, number), offset in opened.position.items()},
             }
         )
-    return {
-        "name": resolved.name,
-        "format": format_.id,
-        "kind": format_.kind,
-        "key": definition.key.name,
-        "value": definition.value.name,
-        "retention_ms": definition.retention_ms,
-        "partitions": partitions,
-    }
+    more = {"retention_ms": resolved.definition.retention_ms, "partitions": partitions}
+    return _described(resolved.name, resolved.definition) | more
 
 
 async def compared(context: ServeContext, request: Request) -> Response:

@@ -116,7 +116,7 @@ class _Page:
         self, resolved: ResolvedStore, numbers: AbstractSet[int | None], place: _Place
     ) -> Iterator[tuple[int, bytes, dict[str, object]]]:
         """(how many partitions lie before, serialized key, record) from a place on."""
-        check_kind(resolved.format, "key-value")
+        check_kind(resolved.definition.stored, "key-value")
         is_reverse = flag(self.given, "reverse")
         here = [each for each in resolved.partitions if each.number in numbers]
         for number, partition in enumerate(here[place.number :], place.number):
@@ -200,7 +200,7 @@ async def all_records(context: ServeContext, request: Request) -> Response | Sca
 
     def begun(resolved: ResolvedStore) -> tuple[_Lines, bytes, dict[str, str]]:
         own = context.own(resolved, placed, is_stale=is_stale)
-        lines = _Lines(every_record(resolved.format, own.views.values()))
+        lines = _Lines(every_record(resolved.definition.stored, own.views.values()))
         return lines, lines.pull(), own.headers
 
     with ExitStack() as slot:

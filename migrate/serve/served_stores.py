@@ -14,7 +14,6 @@ from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
 
-from formats import Format
 from migrate.errors import StateStoreMigratedError, StoreClosedError, StoreNotReadyError
 from migrate.queries.open.partition import Entries, Opened, Partition, StoreDefinition
 from migrate.queries.open.pinned import PinnedPartition
@@ -44,10 +43,6 @@ class ResolvedStore:
     """The view of each partition."""
     small: ResolvedStore | None = None
     """The same, of views that raise _LargeValue: for what is read on the event loop."""
-
-    @property
-    def format(self) -> Format:
-        return self.definition.stored
 
     def view(self, partition: int | None) -> Any:  # noqa: ANN401 - of the type that its format is
         """The view of one partition; None: of all. Raises Problem where the partition is not here."""

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from starlette.convertors import Convertor, register_url_convertor
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route, Router
@@ -35,16 +35,10 @@ _PUBLIC = (_PROBE, "/docs", "/openapi.json")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 
-class _Rest(Convertor[str]):
+class _Rest(PathConvertor):
     """The rest of a path, with slashes and, other than Starlette's own `path`, with line ends."""
 
     regex = r"[\s\S]*"
-
-    def convert(self, value: str) -> str:
-        return value
-
-    def to_string(self, value: str) -> str:
-        return value
 
 
 register_url_convertor("rest", _Rest())
