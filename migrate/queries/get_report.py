@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections.abc import Iterator
@@ -107,30 +106,26 @@ class GetReport(_OfRecords, Report):
 
 def reported(known: Format, key: bytes, value: bytes) -> RecordReport:
     """An entry of a store of this format."""
-    plain = RecordReport(
+    found: dict[str, Any] = {"problem": f"nested in more than {_LEVELS} levels, which are not shown"}
+    try:
+        record = known.decode(key, value)
+        if _can_be_shown(record.key) and _can_be_shown(record.value):
+            found = {
+                "key": as_json(record.key),
+                "value": as_json(record.value),
+                "timestamp_ms": record.timestamp_ms,
+                "headers": record.headers and tuple((name, as_json(each)) for name, each in record.headers),
+                "window_start_ms": record.window and record.window.start_ms,
+                "window_end_ms": record.window and record.window.end_ms,
+            }
+    except EntryError as error:
+        found = {"problem": str(error)}
+    return RecordReport(
         key_serde=known.key_serde.name,
         value_serde=known.value_serde.name,
         key_bytes=shown(key),
         value_bytes=shown(value),
-    )
-    try:
-        record = known.decode(key, value)
-        if not (_can_be_shown(record.key) and _can_be_shown(record.value)):
-            return plain.model_copy(update={"problem": f"nested in more than {_LEVELS} levels, which are not shown"})
-        found = {
-            "key": as_json(record.key),
-            "value": as_json(record.value),
-            "timestamp_ms": record.timestamp_ms,
-            "headers": record.headers
-            and tuple(
-                (name, None if each is None else base64.b64encode(each).decode()) for name, each in record.headers
-            ),
-        }
-    except EntryError as error:
-        return plain.model_copy(update={"problem": str(error)})
-    if record.window is not None:
-        found |= {"window_start_ms": record.window.start_ms, "window_end_ms": record.window.end_ms}
-    return plain.model_copy(update=found)
+    ).model_copy(update=found)
 
 
 def _can_be_shown(value: object, levels: int = _LEVELS) -> bool:
