@@ -131,32 +131,30 @@ class _Reader:
         return range(found)
 
 
-def _user_data(reader: _Reader) -> _Reader:
-    return _Reader(reader.take(max(0, reader.number())))
-
-
-def _version(data: _Reader) -> int:
+def _user_data(protocol: bytes, *, lists_partitions: bool) -> tuple[_Reader, int]:
+    """(what follows the version, the version) of the user data behind a list of topics."""
+    reader = _Reader(protocol)
+    reader.number(2)
+    for _ in reader.count():
+        reader.take(reader.number(2))
+        for _ in reader.count() if lists_partitions else ():
+            reader.number()
+    data = _Reader(reader.take(max(0, reader.number())))
     version = data.number()
     if not 1 <= version <= _NEWEST:
         raise ValueError(f"version {version} is not known, 1 to {_NEWEST} are")
     if version >= _HAS_LATEST:
         data.number()
-    return version
+    return data, version
 
 
 def _endpoint(subscription: bytes) -> str:
     """The `application.server` of a member; empty: it states none."""
-    reader = _Reader(subscription)
-    reader.number(2)
-    for _ in reader.count():
-        reader.take(reader.number(2))
-    data = _user_data(reader)
-    version = _version(data)
+    data, version = _user_data(subscription, lists_partitions=False)
     data.take(16)
-    if version <= _LISTS_TASKS:
-        for _ in range(2):
-            for _ in data.count():
-                data.take(8)
+    for _ in range(2 if version <= _LISTS_TASKS else 0):
+        for _ in data.count():
+            data.take(8)
     return data.take(max(0, data.number())).decode() if version >= _HAS_ENDPOINT else ""
 
 
@@ -164,14 +162,7 @@ def _tasks(assignment: bytes) -> tuple[frozenset[Task], frozenset[Task]]:
     """The active and the standby tasks of a member; none before it has an assignment."""
     if not assignment:
         return frozenset(), frozenset()
-    reader = _Reader(assignment)
-    reader.number(2)
-    for _ in reader.count():
-        reader.take(reader.number(2))
-        for _ in reader.count():
-            reader.number()
-    data = _user_data(reader)
-    version = _version(data)
+    data, version = _user_data(assignment, lists_partitions=True)
     active = frozenset(_task(data, version) for _ in data.count())
     standby = set()
     for _ in data.count():
