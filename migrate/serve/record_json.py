@@ -64,7 +64,7 @@ def record_of(format_: Format, view: Any, key: object, as_of: int | None) -> Jso
             raise Problem(400, "as_of asks a versioned store, and this is a key-value store", hint="leave it out")
         found = view.get(key)
         return None if found is None else _key_value(key, found)
-    version = view.get(key) if as_of is None else view.get(key, as_of)
+    version = view.get(key, as_of)
     if version is None:
         return None
     times = {"timestamp": version.timestamp, "valid_to": version.valid_to}

@@ -209,21 +209,12 @@ def value_decoder(known: Format) -> Decoder:
 
 def timestamped_decoder(known: Format) -> Decoder:
     """Reads the value of an entry with its timestamp."""
-
-    def read(key: bytes, value: bytes) -> ValueAndTimestamp:
-        found, timestamp, _ = _unpacked(known, key, value)
-        return ValueAndTimestamp(found, timestamp)
-
-    return read
+    return lambda key, value: ValueAndTimestamp(*_unpacked(known, key, value)[:2])
 
 
 def headers_decoder(known: Format) -> Decoder:
     """Reads the value of an entry with its timestamp and headers."""
-
-    def read(key: bytes, value: bytes) -> ValueTimestampHeaders:
-        return ValueTimestampHeaders(*_unpacked(known, key, value))
-
-    return read
+    return lambda key, value: ValueTimestampHeaders(*_unpacked(known, key, value))
 
 
 def _unpacked(known: Format, key: bytes, value: bytes) -> tuple[Any, int, Headers]:

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, NamedTuple, overload
 
 from formats.encoding.window_keys import SESSION_KEY, WINDOW_KEY
 from formats.errors import TruncatedEntryError
-from formats.layout import WINDOW_END, WINDOW_START, RecordLayout
+from formats.layout import WINDOW_END, WINDOW_START, Carried, RecordLayout
 from migrate.queries.open.partition import Opened, OpenSegment, StoreDefinition
 from migrate.queries.views.composite import (
     Composite,
@@ -72,12 +72,11 @@ _SAME: Any = ...
 class _SegmentedView(Composite, ABC):
     """What window and session stores have in common. Of ranges both ends are included, None: unbounded."""
 
-    _is_session: ClassVar[bool]
     _key_schema: ClassVar[RecordLayout]
 
     @abstractmethod
-    def _parted(self, stored: bytes) -> tuple[bytes, TimeWindow]:
-        """The serialized key and the window of a stored key."""
+    def _window(self, times: Carried) -> TimeWindow:
+        """The window of the times in a stored key."""
 
     def _found(
         self, keys: _Keys, time_from: int, time_to: int, *, backward: bool, named: bool = True
@@ -88,14 +87,13 @@ class _SegmentedView(Composite, ABC):
             read_key = key_decoder(part.format)
             kept = replace(asked, time_from=max(asked.time_from, oldest_kept(opened, self.definition)))
             for stored, value in found_in(opened, kept, part.pulls, backward=backward):
-                payload, window = self._parted(stored)
-                read = part.decode(stored, value)
+                payload, times = self._key_schema.unpack(stored)
+                window, read = self._window(times), part.decode(stored, value)
                 key = Windowed(read_key(payload, stored, value), window) if named else None
                 yield WindowValue(window.start, read) if key is None else WindowedValue(key, read)
 
-        return self._iterate(
-            lambda each: partial(found, each, Asked(self._is_session, *keys(each), time_from, time_to))
-        )
+        is_session = self._key_schema == SESSION_KEY
+        return self._iterate(lambda each: partial(found, each, Asked(is_session, *keys(each), time_from, time_to)))
 
     def _value_at(self, key: object, times: dict[str, int], time: int) -> object:
         """The decoded value in the first store partition that has it; None where there is none, or it has expired."""
@@ -114,7 +112,6 @@ class _SegmentedView(Composite, ABC):
 class WindowView(_SegmentedView):
     """A read-only window store. Times are of the windows' starts, and both ends of a range are included."""
 
-    _is_session = False
     _key_schema = WINDOW_KEY
 
     @overload
@@ -159,16 +156,14 @@ class WindowView(_SegmentedView):
         """The windows of all keys, from the last to the first."""
         return self._found(_range(None, None), time_from, time_to, backward=True)
 
-    def _parted(self, stored: bytes) -> tuple[bytes, TimeWindow]:
-        payload, times = WINDOW_KEY.unpack(stored)
+    def _window(self, times: Carried) -> TimeWindow:
         start, size = times[WINDOW_START], self.definition.window_size_ms
-        return payload, TimeWindow(start, None if size is None else min(start + size, MAX_TIME))
+        return TimeWindow(start, None if size is None else min(start + size, MAX_TIME))
 
 
 class SessionView(_SegmentedView):
     """A read-only session store. A session's window has the times of its first and its last record."""
 
-    _is_session = True
     _key_schema = SESSION_KEY
 
     def fetch_session(self, key: Any, start: int, end: int) -> Any:
@@ -202,9 +197,8 @@ class SessionView(_SegmentedView):
         """The same from the last to the first."""
         return self._found(_range(key, key_to), earliest_end, latest_start, backward=True)
 
-    def _parted(self, stored: bytes) -> tuple[bytes, TimeWindow]:
-        payload, times = SESSION_KEY.unpack(stored)
-        return payload, TimeWindow(times[WINDOW_START], times[WINDOW_END])
+    def _window(self, times: Carried) -> TimeWindow:
+        return TimeWindow(times[WINDOW_START], times[WINDOW_END])
 
 
 def _range(key: object, key_to: object = _SAME) -> _Keys:
