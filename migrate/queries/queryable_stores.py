@@ -19,7 +19,7 @@ from migrate.errors import (
     system_errors_explained,
 )
 from migrate.queries.key_routing import KeyQueryMetadata, KeyRouter
-from migrate.queries.open.partition import AdapterFunctions, Partition, StoreDefinition
+from migrate.queries.open.partition import Partition, StoreDefinition
 from migrate.queries.open.store_sources import AdapterStores, DirectoryStores, MigrationStores, Side
 from migrate.queries.requests import StateQueryRequest, StateQueryResult, answer
 from migrate.spec.spec import Spec
@@ -75,10 +75,10 @@ class QueryableStores:
             convert: the function that the adapter of a half-converged store was opened with, by name.
             old_key: likewise.
         """
-        functions = {
-            name: AdapterFunctions((convert or {}).get(name), (old_key or {}).get(name)) for name in definitions
-        }
-        return cls(DirectoryStores(Path(path), definitions, functions, stale=stale, refresh=refresh))
+        source = DirectoryStores(
+            Path(path), definitions, convert=convert or {}, old_key=old_key or {}, stale=stale, refresh=refresh
+        )
+        return cls(source)
 
     @classmethod
     def of_migration(

@@ -17,7 +17,6 @@ from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.engine.columns import unpacked_times
 from migrate.engine.key_times import TimesColumn, open_times
 from migrate.errors import SpecError, StoreNotReadyError, UnknownStateStoreError
-from migrate.model.changelogs import recorded_times
 from migrate.model.journal import HALF_DONE
 from migrate.model.ledger_row import Step
 from migrate.model.plan import KeyPlace, elsewhere
@@ -200,8 +199,7 @@ class SideBySideStores:
         """By store partition, the run whose times the function has seen."""
         if not sees_times(self.spec, self.conversion):
             return {}
-        home, recorded = self.spec.home, recorded_times(standing.rows)
-        folders = {partition: home / each.folder for partition, each in recorded.items()}
+        folders = {partition: self.spec.home / each.folder for partition, each in standing.times.items()}
         return {partition: str(folder) for partition, folder in folders.items() if folder.is_dir()}
 
     def _partitions(self, stores: QueryableStores, name: str) -> list[Partition] | None:

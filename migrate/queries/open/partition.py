@@ -215,14 +215,6 @@ class MergedEntries:
 
 
 @dataclass(frozen=True)
-class AdapterFunctions:
-    """What an adapter was opened with, and its files do not tell."""
-
-    convert: Function | None = None
-    old_key: KeyFunction | None = None
-
-
-@dataclass(frozen=True)
 class Site:
     """One store partition's place, and how it is read there."""
 
@@ -238,7 +230,9 @@ class Site:
     """Once something is there, this store partition has been replaced by it."""
     foreign: frozenset[str] = frozenset()
     """RocksDB's identities of the store that can be in this place instead."""
-    functions: AdapterFunctions = AdapterFunctions()
+    convert: Function | None = None
+    """What its adapter was opened with, and its files do not tell."""
+    old_key: KeyFunction | None = None
 
     @property
     def number(self) -> int | None:
@@ -366,11 +360,11 @@ def _open_half_converged(site: Site, start_ms: int | None, directory: HeldDirect
     if pair.source_family not in old_database.families or pair.target_family not in database.families:
         raise _in_transit(directory)
     source = known_format(pair.source)
-    hub = hub_conversion(source, known_format(pair.target), site.functions.convert)
+    hub = hub_conversion(source, known_format(pair.target), site.convert)
     entries = MergedEntries(
         HeldEntries(directory, database, pair.target_family),
         HeldEntries(old_directory, old_database, pair.source_family, on_columns=source.on_columns),
-        LazyConversion(hub, site.functions.old_key),
+        LazyConversion(hub, site.old_key),
     )
     databases = (database,) if is_shared else (database, old_database)
     return OpenDatabase(directory, start_ms, entries, databases, directory.name / CURSOR_FILE)

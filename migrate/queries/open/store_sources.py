@@ -15,16 +15,18 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Literal
 
+from formats import Function
 from formats.serde import BYTES, Serde
 from migrate.batch.ledger.standing import Standing, StandingReader
 from migrate.batch.source.source import find_partitions, source_system, target_system
 from migrate.batch.switch.store_locations import MovedIn, StoreLocations
 from migrate.dual.handles import ReadHandle, Stores
+from migrate.dual.lazy_conversion import KeyFunction
 from migrate.errors import InvalidStateStoreError, RefusedError, StoreNotReadyError, UnknownStateStoreError
 from migrate.model.journal import HALF_DONE
 from migrate.model.ledger_row import Step
 from migrate.model.store_partition import StorePartition
-from migrate.queries.open.partition import AdapterFunctions, Opened, OpenSegment, Partition, Site, StoreDefinition
+from migrate.queries.open.partition import Opened, OpenSegment, Partition, Site, StoreDefinition
 from migrate.queries.open.pinned import Owners, PinnedPartition
 from migrate.spec.conversion import conversion_ref
 from migrate.spec.spec import Spec
@@ -122,14 +124,15 @@ class DirectoryStores(_DefinedStores):
         self,
         path: Path,
         definitions: Mapping[str, StoreDefinition],
-        functions: Mapping[str, AdapterFunctions],
         *,
+        convert: Mapping[str, Function],
+        old_key: Mapping[str, KeyFunction],
         stale: bool,
         refresh: float,
     ) -> None:
         super().__init__(definitions)
         self._path = path.absolute()
-        self._functions = dict(functions)
+        self._convert, self._old_key = dict(convert), dict(old_key)
         self._owners = Owners(stale=stale, refresh=refresh)
         self._seen: dict[str, StorePartition] = {}
 
@@ -179,7 +182,8 @@ class DirectoryStores(_DefinedStores):
             partition=partition,
             system=system,
             definition=definition,
-            functions=self._functions.get(name, AdapterFunctions()),
+            convert=self._convert.get(name),
+            old_key=self._old_key.get(name),
         )
 
 
