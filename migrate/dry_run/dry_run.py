@@ -28,8 +28,6 @@ from migrate.dry_run.dry_run_report import (
     ChangelogPlan,
     Cost,
     DryRunReport,
-    Inventory,
-    SampleConversion,
     Segmentation,
     SegmentPlanned,
 )
@@ -100,20 +98,18 @@ class _DryRun:
         self._checks: list[CheckReport] = []
 
     def report(self) -> DryRunReport:
-        finished = self._already_migrated()
-        reader = found = tried = None
+        finished, reader = self._already_migrated(), None
         if finished is None:
             self._checks += self._preflight.observe()
             with tracking_imports(self._context.ref):
                 reader = self._read()
             if reader is not None:
                 self._checks += [*self._failures(reader), *observe(self._function_checks())]
-                found = reader.inventory()
-                tried = reader.conversion(found)
                 is_said = any(check.name == "source.records" for check in reader.failures)
-                self._checks += conversion_checks(self._spec, tried, found.records, reader.tally, is_said=is_said)
+                records, tally = reader.found.records, reader.tally
+                self._checks += conversion_checks(self._spec, reader.tried, records, tally, is_said=is_said)
             self._checks += not_run("needs a JVM: stateferry doctor SPEC")
-        return self._put_together(finished, reader, found, tried)
+        return self._put_together(finished, reader)
 
     def _failures(self, reader: SourceReader) -> Iterator[CheckReport]:
         """What failed in reading; not once more that no record can be converted, where that is refused for all."""
@@ -140,13 +136,11 @@ class _DryRun:
         claim = "the function loads only modules that import statements or [conversion] files name"
         return (Check("conversion.code", claim, lambda: ", ".join(checked_code(ref))),)
 
-    def _put_together(
-        self, finished: str | None, reader: SourceReader | None, found: Inventory | None, tried: SampleConversion | None
-    ) -> DryRunReport:
-        spec, changelogs, cost, warning = self._spec, None, None, None
-        if reader is not None and found is not None and tried is not None:
-            changelogs = self._changelogs(found, tried, reader.logged_times)
-            cost, warning = self._retry(partial(self._cost, reader, found, changelogs))
+    def _put_together(self, finished: str | None, reader: SourceReader | None) -> DryRunReport:
+        spec, found, tried, changelogs, cost, warning = self._spec, None, None, None, None, None
+        if reader is not None:
+            found, tried, changelogs = reader.found, reader.tried, self._changelogs(reader)
+            cost, warning = self._retry(partial(self._cost, reader, changelogs))
         return DryRunReport(
             name=spec.name,
             source_format=spec.source.format,
@@ -208,25 +202,22 @@ class _DryRun:
         return note
 
     def _names_no_changelog(self) -> bool:
-        """Whether no file of the old stores states a position in a changelog."""
         is_read = any(check.name == "source.files" and check.outcome == "ok" for check in self._checks)
         if not (is_read and self._spec.source.store_names):
             return False
         source = self._preflight.source
         return not any(self._retry(partial(source.changelog_lines, each)) for each in source.partitions)
 
-    def _changelogs(
-        self, found: Inventory, tried: SampleConversion, logged_times: Sequence[tuple[int, float]]
-    ) -> ChangelogPlan | None:
+    def _changelogs(self, reader: SourceReader) -> ChangelogPlan | None:
         """The plan for the changelogs, with its checks; None: the broker was not asked, or knows no topic of them."""
         if not any(each.name == "changelog.topic" and each.outcome == "ok" for each in self._checks):
             return None
         at_broker = self._preflight.at_broker
-        plan = changelog_plan(at_broker, found, self._options.slots)
+        plan = changelog_plan(at_broker, reader.found, self._options.slots)
         self._checks += subject_checks(at_broker)
         if plan.way != "none":
-            self._checks.append(message_check(at_broker, tried))
-            self._checks += retention_checks(at_broker, logged_times, found.records)
+            self._checks.append(message_check(at_broker, reader.tried))
+            self._checks += retention_checks(at_broker, reader.logged_times, reader.found.records)
         return plan
 
     def _already_migrated(self) -> str | None:
@@ -281,11 +272,9 @@ class _DryRun:
         plan = stored if is_cut else stored.model_copy(update={"chunks": tuple(chunks)})  # a run would cut it again
         return pending_chunks(plan, receipts), len(receipts)
 
-    def _cost(
-        self, reader: SourceReader, found: Inventory, changelogs: ChangelogPlan | None
-    ) -> tuple[Cost, str | None]:
+    def _cost(self, reader: SourceReader, changelogs: ChangelogPlan | None) -> tuple[Cost, str | None]:
         """The cost of a run, and a warning about its chunk size."""
-        spec, (chunks, done) = self._spec, self._left(reader.chunks)
+        spec, found, (chunks, done) = self._spec, reader.found, self._left(reader.chunks)
         piece = reader.piece or typical(max(1, found.record_bytes // max(1, found.records)))
         copied = 0 if self._preflight.is_snapshot_current else bytes_to_copy(spec, self._preflight.source)
         sizes = tuple(chunk.estimated_bytes for chunk in chunks)

@@ -315,7 +315,6 @@ class KeyOrder:
         self._store_partition = ""
 
     def begin(self, store_partition: str) -> None:
-        """The next keys belong to another column family, or another RocksDB directory."""
         self._store_partition = store_partition
         self._last = None
 

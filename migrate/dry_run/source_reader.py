@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import product
 from pathlib import Path
 
@@ -136,7 +136,6 @@ class SourceReader:
 
     @property
     def logged_times(self) -> list[tuple[int, float]]:
-        """The times that sampled records get in the changelog, each with its weight."""
         return self._sample.logged_times
 
     def _seconds_for_all(self) -> float:
@@ -151,16 +150,18 @@ class SourceReader:
     def _converted(self) -> ConversionCounts:
         return self._full or self._sample
 
-    def inventory(self) -> Inventory:
+    @cached_property
+    def found(self) -> Inventory:
         in_order = ((partition.id, name) for partition in self._partitions.values() for name in partition.databases)
         databases = [self._found[place] for place in in_order if place in self._found]
         is_complete = all(place in self._found for plan in self._databases for place in places_of(plan))
         return inventory_of(databases, self.tally, self._converted.old_sizes, is_complete=is_complete)
 
-    def conversion(self, inventory: Inventory) -> SampleConversion:
+    @cached_property
+    def tried(self) -> SampleConversion:
         """The results of the conversion: of the sample, with counts over all records where all were read."""
         times = "" if self._times is None else self._times.in_words
-        return conversion_results(self._sample, self._converted, inventory, self._options.seed, times)
+        return conversion_results(self._sample, self._converted, self.found, self._options.seed, times)
 
     def _sample_database(self, plan: DatabasePlan, *, is_timed: bool) -> None:
         """Sample one new directory's sources; they are opened again if their owner changed files before the reading."""
