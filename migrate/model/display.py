@@ -70,6 +70,11 @@ def moment(milliseconds: int) -> str:
         return f"{milliseconds} ms since 1970"
 
 
+def moments(first_ms: int, last_ms: int) -> str:
+    """The first and the last of some times, or the only one."""
+    return moment(first_ms) if first_ms == last_ms else f"{moment(first_ms)} to {moment(last_ms)}"
+
+
 def plural(number: int, one: str, many: str = "") -> str:
     """The number and the noun: "1 chunk", "2,000 chunks"."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import combinations
 
-from migrate.model.display import beginning, moment, plural, size
+from migrate.model.display import beginning, moments, plural, size
 from migrate.model.preview import Shown
 from migrate.show.output import Output
 from migrate.show.plain import Layout
@@ -80,7 +81,7 @@ def _notes(store: StoreReport) -> list[str]:
     """What does not fit in the table."""
     notes = []
     if store.segments and store.first_segment_ms is not None and store.last_segment_ms is not None:
-        times = _times(store.first_segment_ms, store.last_segment_ms)
+        times = moments(store.first_segment_ms, store.last_segment_ms)
         notes.append(f"{plural(store.segments, 'segment')}, {times}; {size(store.size)}")
     if store.hint:
         notes.append(f"a hint, not proof: {store.hint}")
@@ -127,14 +128,9 @@ def _segments(where: str, segments: list[DatabaseReport]) -> str:
     names = ", ".join(dict.fromkeys(family.name for family in families))
     total, records = sum(each.size for each in segments), sum(family.records for family in families)
     return (
-        f"{where}  {plural(len(segments), 'segment')}, {_times(min(starts), max(starts))}, {size(total)}, "
+        f"{where}  {plural(len(segments), 'segment')}, {moments(min(starts), max(starts))}, {size(total)}, "
         f"~{plural(records, 'record')} in {names or 'no column family'}"
     )
-
-
-def _times(first_ms: int, last_ms: int) -> str:
-    """The times at which segments begin."""
-    return moment(first_ms) if first_ms == last_ms else f"{moment(first_ms)} to {moment(last_ms)}"
 
 
 def _table_of(listed: list[DatabaseReport], report: InspectReport, layout: Layout) -> list[str]:
@@ -304,7 +300,6 @@ def _pairs(group: list[FormatReport], layout: Layout) -> list[str]:
 
 
 def _shared(pairs: list[tuple[FormatReport, ConversionReport]], fact: str, layout: Layout) -> list[str]:
-    """The fact, and the pairs that it is true of."""
     by_sources: dict[tuple[str, ...], list[str]] = {}
     for target in dict.fromkeys(each.target for _, each in pairs):
         sources = tuple(known.id for known, each in pairs if each.target == target)
@@ -326,9 +321,5 @@ def _short(ids: Iterable[str]) -> str:
 
 def _across(groups: list[list[FormatReport]]) -> list[tuple[FormatReport, ConversionReport]]:
     """One pair for every two groups: the first format of each."""
-    found = []
-    for number, group in enumerate(groups):
-        for other in groups[number + 1 :]:
-            pair = next(each for each in group[0].conversions if each.target == other[0].id)
-            found.append((group[0], pair))
-    return found
+    firsts = combinations([group[0] for group in groups], 2)
+    return [(one, next(each for each in one.conversions if each.target == other.id)) for one, other in firsts]

@@ -16,11 +16,10 @@ from migrate.dry_run.dry_run_report import (
     Inventory,
     SampleConversion,
     Segmentation,
-    SegmentPlanned,
     Sizes,
 )
 from migrate.engine.left_out import dropped_in_words
-from migrate.model.display import duration, moment, plural, size
+from migrate.model.display import duration, moment, moments, plural, size
 from migrate.model.preview import DOTS, RejectReason, cut_beside, hex_beside
 from migrate.show.output import Output
 from migrate.show.plain import Layout
@@ -264,16 +263,11 @@ def _segmentation(each: Segmentation, *, is_complete: bool) -> list[str]:
 
 
 def _become(each: Segmentation) -> str:
+    starts = [segment.start_ms for segment in each.new if segment.start_ms is not None]
+    times = moments(min(starts), max(starts)) if starts else "none"
     if all(new.made_of == (new.name,) for new in each.new) and len(each.new) == len(each.old):
-        return f"which keep their names: {_times(each.new)}"
-    return f"which become {len(each.new):,}: {_times(each.new)}"
-
-
-def _times(new: Sequence[SegmentPlanned]) -> str:
-    starts = [segment.start_ms for segment in new if segment.start_ms is not None]
-    if not starts:
-        return "none"
-    return moment(starts[0]) if len(starts) == 1 else f"{moment(min(starts))} to {moment(max(starts))}"
+        return f"which keep their names: {times}"
+    return f"which become {len(each.new):,}: {times}"
 
 
 def show_doctor(report: DoctorReport, output: Output) -> list[str]:
