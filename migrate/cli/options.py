@@ -48,7 +48,6 @@ def _flag(*names: str, help_: str, count: bool = False) -> click.Option:
 
 
 def _record_format(context: click.Context, _: click.Parameter, value: str | None) -> None:
-    """Record the format of the log, before the verb or after it."""
     if value is not None:
         context.meta.setdefault(_META, {})["json_log"] = int(value == "json")
 

@@ -60,7 +60,6 @@ class Output:
         return not (self.quiet or self.as_json) and sys.stdin.isatty() and sys.stdout.isatty()
 
     def log(self, level: str, logger: str, message: str, **fields: Any) -> None:  # noqa: ANN401 - JSON
-        """Write a line of the log to standard error."""
         if self.json_log:
             write_err(self.log_line(level, logger, message, **fields))
         else:

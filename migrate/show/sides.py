@@ -28,13 +28,13 @@ VERDICTS = {
     "nowhere": "neither store has it",
 }
 SIDES = ("old", "converted", "new")
-_BAD = ("different", "missing", "extra", "rejected")
 _LONGEST = 200
 _BEFORE = 40
 """Characters shown before the first difference of long texts."""
 _LONGEST_NAME = 80
 _MOST_FIELDS = 60
 _TONES = {"equal": "good", "different": "bad", "missing": "bad", "extra": "bad", "rejected": "bad", "dropped": "warn"}
+_COLORS = {"good": "green", "bad": "red"}
 _LONGEST_HEADING = 80
 
 
@@ -73,7 +73,7 @@ def sentence(each: SideBySide) -> str:
 
 
 def _record(each: SideBySide, layout: Layout) -> list[str]:
-    color = "red" if each.verdict in _BAD else "green" if each.verdict == "equal" else None
+    color = _COLORS.get(_TONES.get(each.verdict, ""))
     lines = ["", layout.styled(f"{each.store_partition}: {each.verdict}", bold=True, fg=color)]
     lines += layout.wrapped(sentence(each), indent=2)
     rows, left_out = rows_of(each)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,7 +81,7 @@ def databases_of(application: LocatedApplication) -> Iterator[StoreDatabase]:
 
 
 def application_places(
-    root: Path, applications: list[LocatedApplication], databases: Iterable[StoreDatabase]
+    root: Path, applications: list[LocatedApplication], databases: Collection[StoreDatabase]
 ) -> Iterator[PlaceReport]:
     """One report per application, after one for each directory that holds several applications of a system."""
     for system in SYSTEMS:
@@ -91,16 +91,14 @@ def application_places(
             if len(names) > 1 or folder == root:
                 kind = "applications" if len(names) > 1 else "application"
                 yield _place(system, folder, f"{system.title}: a state.dir with the {kind} {', '.join(names)}")
-    by_application: dict[LocatedApplication, list[StoreDatabase]] = {}
-    for database in databases:
-        by_application.setdefault(database.application, []).append(database)
     for application in applications:
         home, system = application.path, application.system
         if root != home and root.is_relative_to(home):
             what = system.discovery.describe_part(root.relative_to(home))
             yield _place(system, root, f"{system.title}: {what}, of the application {home.name} in {home.parent}")
         else:
-            yield _place(system, home, _sentence(application, by_application.get(application, [])))
+            own = [database for database in databases if database.application is application]
+            yield _place(system, home, _sentence(application, own))
 
 
 def _place(system: System, path: Path, sentence: str) -> PlaceReport:

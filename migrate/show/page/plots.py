@@ -276,7 +276,6 @@ class RateOverTime:
 
     @property
     def seconds(self) -> float:
-        """The length of the work."""
         return self.edges[-1]
 
 

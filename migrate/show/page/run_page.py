@@ -12,7 +12,7 @@ from migrate.model.comparison import Verification
 from migrate.model.display import duration, moment, number, plural, size
 from migrate.model.key_range import show_key
 from migrate.model.packages import VERSION
-from migrate.model.reports import Phase, State, Throughput
+from migrate.model.reports import State
 from migrate.model.run_history import ChunkDone, RunHistory, StepDone
 from migrate.model.store_partition import place_name
 from migrate.show.page.plots import (
@@ -65,7 +65,7 @@ _STRONGEST = 5
 def run_page(history: RunHistory) -> str:
     """The whole history as one HTML page."""
     kind, word = _tone(history), _word(history)
-    measured = measure(history.chunks)
+    measured, speeds = measure(history.chunks), {each.phase: each for each in history.throughput}
     return render(
         "run.html.j2",
         history=history,
@@ -73,8 +73,8 @@ def run_page(history: RunHistory) -> str:
         word=word,
         sentence=_sentence(history),
         measured=measured,
-        rewriting=_speed(history, "rewriting"),
-        verifying=_speed(history, "verification"),
+        rewriting=speeds.get("rewriting"),
+        verifying=speeds.get("verification"),
         notes=_notes(history),
         changelogs=changelogs_in_words(history.changelogs).splitlines(),
         verification_word=_verification_word(history.verification),
@@ -106,7 +106,6 @@ def _tone(history: RunHistory) -> str:
 
 
 def _word(history: RunHistory) -> str:
-    """The state, and why it is not final."""
     word, held = _STATES[history.state][1], {concern.kind for concern in not_accepted(history.concerns)}
     if "mismatch" in held and history.state != "mismatch":
         return f"{word}, verification failed since"
@@ -131,12 +130,7 @@ def _sentence(history: RunHistory) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _speed(history: RunHistory, phase: Phase) -> Throughput | None:
-    return next((each for each in history.throughput if each.phase == phase), None)
-
-
 def _notes(history: RunHistory) -> list[str]:
-    """Findings beside the concerns."""
     rejected, known = history.totals.rejected, {concern.kind for concern in history.concerns}
     left_out = f"{plural(rejected, 'record')} could not be converted: see Rejects"
     return [*([left_out] if rejected and "rejects" not in known else []), *history.warnings]

@@ -95,7 +95,6 @@ _FACTS: dict[str, Callable[[Any], str]] = {
     "produced": lambda parts: "; ".join(f"{each.part}: {plural(each.records, 'record')}" for each in parts),
     "topics": lambda topics: ", ".join(dict.fromkeys(each.new_topic for each in topics.changelogs)),
     "found": lambda comparisons: plural(len(comparisons), "changelog"),
-    "task": str,
     "store_partition": lambda partition: str(partition.id),
     "verification": lambda found: f"{plural(found.records, 'record')}, {found.seconds:,.2f} s",
     "records": lambda records: plural(records, "record"),
