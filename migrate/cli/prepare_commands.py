@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -83,17 +83,7 @@ def formats() -> None:
 )
 @click.option("--target-path", type=click.Path(), help="Publish a complete new state directory there.")
 @verb
-def init(
-    path: str,
-    *,
-    store: str | None,
-    to: str,
-    source_format: str | None,
-    output: str,
-    name: str | None,
-    work_dir: str | None,
-    target_path: str | None,
-) -> None:
+def init(path: str, *, output: str, **options: Any) -> None:  # noqa: ANN401 - those of `init_spec`
     """Write a commented migration spec for the stores in a directory.
 
     PATH is the application's state directory, <state.dir>/<application.id>, or a single RocksDB directory. A directory
@@ -108,17 +98,7 @@ def init(
     from migrate.show.text.report_text import show_init
     from migrate.survey.init_spec import init_spec
 
-    report = init_spec(
-        path,
-        to=to,
-        store=store,
-        source_format=source_format,
-        output=None if output == "-" else output,
-        name=name,
-        work_dir=work_dir,
-        target_path=target_path,
-    )
-    out = current_output()
+    report, out = init_spec(path, output=None if output == "-" else output, **options), current_output()
     if report.spec is None and not out.as_json:
         write_out(printable_toml(report.text.rstrip("\n")))
     else:
@@ -138,9 +118,7 @@ def init(
 @click.option("--slots", type=click.IntRange(min=1), help="Chunks at a time, for the estimated time. [default: cores]")
 @changelog_end_option
 @spec_verb
-def plan(
-    spec: Spec, *, page: str | None, full: bool, sample: int | None, seed: int, slots: int | None, ends: tuple[str, ...]
-) -> int:
+def plan(spec: Spec, *, page: str | None, ends: tuple[str, ...], **options: Any) -> int:  # noqa: ANN401
     """Report what a run would do, without changing anything.
 
     Run it first; the application may be running. Exits with 0 for go, 6 if a run would be refused, 3 if it would
@@ -158,9 +136,7 @@ def plan(
 
     output, file, known = current_output(), page_path(page), parse_changelog_ends(ends)
     with counting(output) as listener, user_output_to_stderr():
-        report = dry_run(
-            spec, full=full, sample=sample, seed=seed, slots=slots, on_event=listener, changelog_ends=known
-        )
+        report = dry_run(spec, on_event=listener, changelog_ends=known, **options)
     output.show(report, show_plan)
     if file is not None:
         from migrate.show.page.dry_run_page import dry_run_page

@@ -58,7 +58,7 @@ def switch_and_show(
 @fence_option
 @click.option("--no-checksums", is_flag=True, help="Do not read the new stores' files again, where seconds count more.")
 @spec_verb
-def cutover(spec: Spec, *, unverified: bool, accept_rejects: int | None, fence: bool, no_checksums: bool) -> None:
+def cutover(spec: Spec, *, no_checksums: bool, **options: bool | int | None) -> None:
     """Put the verified new stores in place of the old ones, which are kept.
 
     The application must be stopped. The new stores' files are read, and compared with what was verified. If the command
@@ -68,9 +68,7 @@ def cutover(spec: Spec, *, unverified: bool, accept_rejects: int | None, fence: 
     stateferry cutover migration.toml
     stateferry cutover migration.toml --accept-rejects 30
     """
-    options = {"unverified": unverified, "accept_rejects": accept_rejects, "fence": fence}
-    options["checksums"] = not no_checksums
-    switch_and_show("cutover", spec, current_output(), **options)
+    switch_and_show("cutover", spec, current_output(), checksums=not no_checksums, **options)
 
 
 @click.command()
@@ -99,7 +97,7 @@ def rollback(spec: Spec, *, discard_new_writes: bool) -> None:
 )
 @_yes_option
 @spec_verb
-def finalize(spec: Spec, *, accept_mismatch: bool, moved_away: bool, delete_topic: bool, yes: bool) -> None:
+def finalize(spec: Spec, *, yes: bool, delete_topic: bool, **options: bool) -> None:
     """Remove the replaced old stores and the migration's working files.
 
     A rollback is not possible afterwards. The ledger is kept, and so is an old state directory that was not replaced.
@@ -114,8 +112,7 @@ def finalize(spec: Spec, *, accept_mismatch: bool, moved_away: bool, delete_topi
         from migrate.batch.switch.abandon import removed_by_finalize
 
         _confirm(partial(removed_by_finalize, delete_topic=delete_topic), spec, current_output())
-    options = {"accept_mismatch": accept_mismatch, "moved_away": moved_away, "delete_topic": delete_topic}
-    switch_and_show("finalize", spec, current_output(), **options)
+    switch_and_show("finalize", spec, current_output(), delete_topic=delete_topic, **options)
 
 
 @click.command()
