@@ -14,7 +14,7 @@ from migrate.batch.context import Context
 from migrate.batch.home import is_usable
 from migrate.batch.ledger.receipts_in_force import pending_chunks
 from migrate.batch.plan.make_plan import plan_databases, spec_warnings
-from migrate.batch.preflight.check import Check, CheckReport, T, failed, observe, with_retries
+from migrate.batch.preflight.check import Check, CheckReport, Outcome, T, failed, observe, with_retries
 from migrate.batch.preflight.checklist import Preflight
 from migrate.batch.preflight.directories import bytes_to_copy, space_needed
 from migrate.batch.preflight.doctor import not_run
@@ -202,15 +202,14 @@ class _DryRun:
         return note
 
     def _names_no_changelog(self) -> bool:
-        is_read = any(check.name == "source.files" and check.outcome == "ok" for check in self._checks)
-        if not (is_read and self._spec.source.store_names):
+        if self._outcome("source.files") != "ok" or not self._spec.source.store_names:
             return False
         source = self._preflight.source
         return not any(self._retry(partial(source.changelog_lines, each)) for each in source.partitions)
 
     def _changelogs(self, reader: SourceReader) -> ChangelogPlan | None:
         """The plan for the changelogs, with its checks; None: the broker was not asked, or knows no topic of them."""
-        if not any(each.name == "changelog.topic" and each.outcome == "ok" for each in self._checks):
+        if self._outcome("changelog.topic") != "ok":
             return None
         at_broker = self._preflight.at_broker
         plan = changelog_plan(at_broker, reader.found, self._options.slots)
@@ -231,19 +230,21 @@ class _DryRun:
             return None
         return None if done is None else done.next_step
 
+    def _outcome(self, name: str) -> Outcome | None:
+        return next((check.outcome for check in self._checks if check.name == name), None)
+
     def _read(self) -> SourceReader | None:
-        outcomes = {check.name: check.outcome for check in self._checks}
-        if any(outcomes.get(name) != "ok" for name in NEEDED_TO_READ):
+        if any(self._outcome(name) != "ok" for name in NEEDED_TO_READ):
             return None
         preflight = self._preflight
         self._context.notify("dry-run.started", is_full=self._options.is_full)
         with ExitStack() as opened:
             times = None
-            if takes_times(self._spec, self._context.conversion) and outcomes.get("changelog.topic") == "ok":
+            if takes_times(self._spec, self._context.conversion) and self._outcome("changelog.topic") == "ok":
                 whole = self._options.is_full
                 sampled = SampledTimes(self._spec, self._context.conversion, preflight.source, every=whole)
                 times = opened.enter_context(sampled)
-            is_asked = outcomes.get("conversion.places") in ("ok", "warning")  # of some stores nobody may know it
+            is_asked = self._outcome("conversion.places") in ("ok", "warning")  # of some stores nobody may know it
             places = preflight.key_places.of_partitions if is_asked else ()
             reader = SourceReader(
                 self._context,
