@@ -141,12 +141,10 @@ def _tally(values: Iterable[str]) -> str:
 
 def _plots(report: DryRunReport) -> dict[str, Plot]:
     wanted = {}
-    for name, part, what in (("old", report.found, "old"), ("new", report.tried, "new")):
-        if part and part.key_sizes and len(part.key_sizes.buckets) > 1:
-            wanted[f"{name}_keys"] = size_histogram(part.key_sizes, what=f"sizes of {what} keys")
-        if part and part.value_sizes and len(part.value_sizes.buckets) > 1:
-            sizes = part.value_sizes
-            wanted[f"{name}_values"] = size_histogram(sizes, what=f"sizes of {what} values")
+    for age, part in (("old", report.found), ("new", report.tried)):
+        for kind, sizes in (("keys", part.key_sizes), ("values", part.value_sizes)) if part else ():
+            if sizes and len(sizes.buckets) > 1:
+                wanted[f"{age}_{kind}"] = size_histogram(sizes, what=f"sizes of {age} {kind}")
     if report.cost and len(report.cost.chunks) > 1:
         wanted["chunk_sizes"] = sorted_bars(
             [chunk.estimated_bytes for chunk in report.cost.chunks],
