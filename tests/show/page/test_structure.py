@@ -1,4 +1,4 @@
-"""Both pages: findings first, the rest folded, commands that a click selects, headings in order."""
+"""Both pages: all of a report, no markup of a store's, findings first, the rest folded, commands that are selected."""
 
 import re
 import shlex
@@ -6,25 +6,80 @@ from itertools import pairwise
 
 import pytest
 
+from migrate.dry_run.dry_run_report import DryRunReport
+from migrate.model.run_history import RunHistory
 from migrate.show.page.dry_run_page import dry_run_page
 from migrate.show.page.rendering import commands, fitted
 from migrate.show.page.run_page import run_page
 from tests.show.page.histories import empty_history, good_history, ugly_history
-from tests.show.page.hostile import ugly_report
-from tests.show.page.reading import Page
+from tests.show.page.hostile import HOSTILE, ugly_report
+from tests.show.page.reading import Page, leaves
 from tests.show.page.samples import check, cost, found, good_report, planned, refused_report
 
 SINGULAR = good_report().model_copy(update={"found": found(1), "cost": cost(planned(1, 1))})
-PAGES = {
-    "go": dry_run_page(good_report()),
-    "no go": dry_run_page(ugly_report(partitions=3, chunks=30)),
-    "refused": dry_run_page(refused_report()),
-    "one of each": dry_run_page(SINGULAR),
-    "done": run_page(good_history()),
-    "mismatch": run_page(ugly_history(partitions=3, chunks_each=40)),
-    "not started": run_page(empty_history()),
+REPORTS: dict[str, DryRunReport | RunHistory] = {
+    "go": good_report(),
+    "no go": ugly_report(partitions=3, chunks=30),
+    "refused": refused_report(),
+    "one of each": SINGULAR,
+    "done": good_history(),
+    "mismatch": ugly_history(partitions=3, chunks_each=40),
+    "not started": empty_history(),
 }
+
+
+def _page(report: DryRunReport | RunHistory) -> str:
+    return dry_run_page(report) if isinstance(report, DryRunReport) else run_page(report)
+
+
+PAGES = {name: _page(report) for name, report in REPORTS.items()}
 EVERY_PAGE = pytest.mark.parametrize("written", PAGES.values(), ids=PAGES)
+UNSHOWABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]")
+SHOWN_IN_ANOTHER_FORM = {
+    DryRunReport: re.compile(r"\.(outcome|role|sentence)$|\.positions\[\d+\]\.offset$"),
+    RunHistory: re.compile(
+        r"\.steps\[\d+\]\.(step|accepted\[\d+\]\.(kind|fix))$|\.totals\.(chunks|task_seconds)$|\.state$"
+        r"|\.concerns\[\d+\]\.kind$|\.started_at_ms$"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_everything_in_the_report_is_on_the_page(name: str) -> None:
+    report, page = REPORTS[name], Page(PAGES[name])
+    values = [each for each in leaves(report) if not SHOWN_IN_ANOTHER_FORM[type(report)].search(each[0])]
+    assert len(values) > (15 if isinstance(report, RunHistory) else 30)
+    assert [(where, leaf) for where, leaf in values if not page.has(leaf)] == []
+
+
+@EVERY_PAGE
+def test_the_page_is_well_formed_and_asks_for_nothing(written: str) -> None:
+    page = Page(written)
+    tags = {tag for tag, _ in page.elements}
+    assert page.open == []
+    assert tags.isdisjoint({"script", "img", "link", "iframe", "object", "embed", "form", "base", "foreignobject"})
+    assert all(href.startswith("#") for href in page.attributes("href"))
+    assert [name for _, found in page.elements for name in found if name.startswith("on") or name == "src"] == []
+    ids = page.attributes("id")
+    assert len(ids) == len(set(ids))
+    assert {href[1:] for href in page.attributes("href")} <= set(ids)
+    assert page.elements[0] == ("html", {"lang": "en"})
+    policies = [found["content"] for _, found in page.elements if found.get("http-equiv") == "Content-Security-Policy"]
+    assert policies == ["default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"]
+    assert not UNSHOWABLE.search(written)
+
+
+@pytest.mark.parametrize(("report", "least"), [(ugly_report(), 50), (ugly_history(), 20)], ids=["plan", "report"])
+def test_hostile_text_is_shown_and_nothing_of_it_is_markup(report: DryRunReport | RunHistory, least: int) -> None:
+    written = _page(report)
+    page = Page(written)
+    assert page.text.count(HOSTILE[0]) > least
+    assert "<script" not in written
+    assert "<img" not in written
+    assert "{{ 7 * 7 }}" in page.text
+    assert not UNSHOWABLE.search(written)
+    written.encode("utf-8")
+    assert written == _page(report), "the same report is the same page"
 
 
 @EVERY_PAGE
