@@ -1,12 +1,11 @@
 """What the adapter does when the storage fails, and when another process has the store."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from migrate import DualReadStore, State, StoreCorruptedError, StoreFailedError, StoreLockedError
+from tests.shared.locks import another_process
 from tests.support import KEY_VALUE, TIMESTAMPED, UNKNOWN_TIMESTAMP, make_store, numbered, raises, small_disk
 
 RECORDS = dict(numbered(5000))
@@ -14,7 +13,7 @@ _HOLD = """
 import sys
 from migrate import DualReadStore
 with DualReadStore.open(sys.argv[1], source=sys.argv[2], target=sys.argv[3]):
-    print("open", flush=True)
+    print("held", flush=True)
     sys.stdin.read()
 """
 
@@ -80,12 +79,9 @@ def test_a_full_disk_is_the_end_of_the_store_and_loses_nothing_acknowledged(tmp_
 
 def test_a_second_process_gets_the_pid_of_the_holder(tmp_path: Path) -> None:
     directory = make_store(tmp_path / "store", RECORDS)
-    command = [sys.executable, "-c", _HOLD, str(directory), KEY_VALUE, TIMESTAMPED]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "open\n"
-        refused = raises(StoreLockedError, f"is held by process {holder.pid}", opened, directory)
-        assert refused.pid == holder.pid
+    with another_process(_HOLD, directory, KEY_VALUE, TIMESTAMPED) as holder:
+        refused = raises(StoreLockedError, f"is held by process {holder}", opened, directory)
+        assert refused.pid == holder
     with opened(directory) as store:
         assert store.get(next(iter(RECORDS))) == UNKNOWN_TIMESTAMP + next(iter(RECORDS.values()))
 

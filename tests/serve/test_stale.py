@@ -1,25 +1,13 @@
 """A store that an application has open: answered where a request asks for what is on disk."""
 
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from tests.serve.services import ORDERS, make_orders, orders_of, serving
+from tests.shared.locks import WRITE_TO_STORE, another_process
 
-_OWNER = """
-import sys
-from rocksdict import Options, Rdict
-database = Rdict(sys.argv[1], Options(raw_mode=True))
-database[b"flushed"] = b"1"
-database.flush(True)
-database[b"in memory"] = b"2"
-print("ready", flush=True)
-sys.stdin.read()
-"""
 _KEY = "/stores/orders/keys/order-001"
 
 
@@ -28,15 +16,9 @@ def folder(tmp_path: Path) -> Path:
     return make_orders(tmp_path / "app", 1)
 
 
-@contextmanager
-def _owned(folder: Path) -> Iterator[None]:
+def _owned(folder: Path) -> AbstractContextManager[int]:
     """An application that has the store open."""
-    command = [sys.executable, "-c", _OWNER, str(folder / "0_0/rocksdb/orders")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as owner:
-        assert owner.stdin is not None and owner.stdout is not None
-        assert owner.stdout.readline() == "ready\n"
-        yield
-        owner.stdin.close()
+    return another_process(WRITE_TO_STORE, folder / "0_0/rocksdb/orders")
 
 
 def test_a_store_in_use_is_read_where_a_request_asks_for_it(folder: Path) -> None:

@@ -25,12 +25,23 @@ sys.stdin.read()
 """
 
 
+WRITE_TO_STORE = """
+import sys
+from rocksdict import Options, Rdict
+database = Rdict(sys.argv[1], Options(raw_mode=True))
+database[b"flushed"] = b"1"
+database.flush(True)
+database[b"in memory"] = b"2"
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
 @contextmanager
-def another_process(code: str, path: Path) -> Iterator[int]:
-    """Runs the code on the path until the block ends; its pid."""
-    with subprocess.Popen(
-        [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
+def another_process(code: str, *arguments: str | Path) -> Iterator[int]:
+    """Runs the code on a path, with more arguments, until the block ends; its pid."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
         yield process.pid

@@ -13,6 +13,7 @@ from migrate import DualReadStore, RefusedError, inspect, load_spec, run
 from migrate.errors import CorruptionError
 from migrate.survey.inspect_report import InspectReport
 from tests.shared.commands import CommandServer
+from tests.shared.locks import OPEN_STORE, another_process
 from tests.support import (
     KEY_VALUE,
     RAW,
@@ -30,13 +31,6 @@ from tests.support import (
 
 VERSIONED = "kafka-streams.versioned"
 ROOT = Path(__file__).resolve().parents[2]
-HOLD = """
-import sys
-from rocksdict import Options, Rdict
-database = Rdict(sys.argv[1], Options(raw_mode=True))
-print("held", flush=True)
-sys.stdin.read()
-"""
 WRITE = """
 import itertools, sys, time
 from rocksdict import Options, Rdict
@@ -157,28 +151,17 @@ def test_nothing_is_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert list((tmp_path / "links").iterdir()) == []
 
 
-def _without_log(store: Path) -> dict[str, tuple[int, int, str]]:
-    """The application writes to the RocksDB log while it is inspected."""
-    return {name: state for name, state in tree_state(store).items() if name != "LOG"}
-
-
 def test_a_running_owner_is_named_and_left_alone(tmp_path: Path, commands: CommandServer) -> None:
     store = make_store(tmp_path / "store", numbered(100))
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, store], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as owner:
-        assert owner.stdout is not None
-        assert owner.stdout.readline() == "held\n"
-        before = _without_log(store)
+    with another_process(OPEN_STORE, store) as owner:
+        before = tree_state(store)
         report = inspect(store)
         shown = commands.run(["inspect", str(store)])
-        assert _without_log(store) == before
-        assert owner.stdin is not None
-        owner.stdin.close()
-    assert report.databases[0].held_by == owner.pid
-    assert [(each.pid, each.files) for each in report.owners] == [(owner.pid, (store / "LOCK",))]
+        assert tree_state(store) == before
+    assert report.databases[0].held_by == owner
+    assert [(each.pid, each.files) for each in report.owners] == [(owner, (store / "LOCK",))]
     assert shown.code == 0
-    assert f"in use: process {owner.pid} (python" in shown.out
+    assert f"in use: process {owner} (python" in shown.out
     assert inspect(store).owners == ()
 
 

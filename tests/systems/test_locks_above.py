@@ -1,7 +1,5 @@
 """A running application holds a lock above the directory that a spec, or an adapter, names."""
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,7 +19,7 @@ from migrate import (
     snapshot,
 )
 from migrate.systems import get_system
-from tests.shared.locks import LOCK_FILE
+from tests.shared.locks import LOCK_FILE, another_process
 from tests.support import KEY_VALUE, RAW, TIMESTAMPED, make_spec, make_store, numbered, tree_state
 
 TOPOLOGY = "__CTAS_USERS_5__"
@@ -33,15 +31,6 @@ GUARDED = {
     "an application of Kafka Streams 2": ("state/app", "0_0/.lock"),
     "a RocksDB directory of Kafka Streams 2": ("state/app/0_0/rocksdb/kv", "0_0/.lock"),
 }
-
-
-@contextmanager
-def _held(lock: Path) -> Iterator[None]:
-    code = [sys.executable, "-c", LOCK_FILE, str(lock)]
-    with subprocess.Popen(code, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"held\n"
-        yield
 
 
 @pytest.fixture(params=list(GUARDED.values()), ids=list(GUARDED))
@@ -70,7 +59,7 @@ IN_PLACE = {"path": None}
 def test_no_run_starts_while_the_application_holds_it(named: tuple[Path, Path], target: dict[str, object]) -> None:
     path, lock = named
     spec = _spec(path, target=target)
-    with _held(lock):
+    with another_process(LOCK_FILE, lock):
         with pytest.raises(StoreLockedError, match=f"{lock} is held by process"):
             run(spec)
         assert not spec.home.exists()
@@ -83,12 +72,12 @@ def test_no_switch_is_made_while_the_application_holds_it(named: tuple[Path, Pat
     spec = _spec(path, target=IN_PLACE)
     run(spec)
     before = tree_state(path)
-    with _held(lock), pytest.raises(StoreLockedError, match=f"{lock} is held by process"):
+    with another_process(LOCK_FILE, lock), pytest.raises(StoreLockedError, match=f"{lock} is held by process"):
         cutover(spec)
     assert tree_state(path) == before
     cutover(spec)
     before = tree_state(path)
-    with _held(lock), pytest.raises(StoreLockedError, match=f"{lock} is held by process"):
+    with another_process(LOCK_FILE, lock), pytest.raises(StoreLockedError, match=f"{lock} is held by process"):
         rollback(spec)
     assert tree_state(path) == before
 
@@ -97,7 +86,7 @@ def test_no_switch_is_made_while_the_application_holds_it(named: tuple[Path, Pat
 def test_a_snapshot_waits_for_it(named: tuple[Path, Path]) -> None:
     path, lock = named
     spec = _spec(path, target=IN_PLACE, run={"source": "snapshot"})
-    with _held(lock), pytest.raises(StoreLockedError, match=f"{lock} is held by process"):
+    with another_process(LOCK_FILE, lock), pytest.raises(StoreLockedError, match=f"{lock} is held by process"):
         snapshot(spec)
 
 
@@ -113,7 +102,7 @@ def test_a_directory_is_published_only_if_the_application_stayed_stopped(named: 
 @contextmanager
 def _starting_at(name: str, lock: Path) -> Iterator[Callable[..., None]]:
     """A listener; at that event the application starts."""
-    holding = _held(lock)
+    holding = another_process(LOCK_FILE, lock)
 
     def listen(event: object) -> None:
         if getattr(event, "name", None) == name:
@@ -132,7 +121,7 @@ def test_an_adapter_or_a_store_is_not_opened_for_writing_while_another_process_h
     store, lock = make_store(tmp_path / "app" / where / "rocksdb/kv", numbered(20)), tmp_path / "app/.lock"
     lock.touch()
     before = tree_state(store)
-    with _held(lock):
+    with another_process(LOCK_FILE, lock):
         with pytest.raises(StoreLockedError, match=f"{lock} is held by process"):
             DualReadStore.open(store, source=KEY_VALUE, target=TIMESTAMPED)
         with pytest.raises(StoreLockedError, match=f"{lock} is held by process"):

@@ -23,6 +23,7 @@ from migrate.queries.views.view_types import QueryableStoreTypes
 from migrate.stores.files import exchange
 from migrate.stores.rocksdb import database
 from tests.queries.support import ORDERS, Bare, Readers, application, read, scanned, signed
+from tests.shared.locks import WRITE_TO_STORE, another_process
 from tests.support import (
     KEY_VALUE,
     TIMESTAMPED,
@@ -126,26 +127,10 @@ def test_a_position_is_read_beside_the_store(tmp_path: Path) -> None:
     assert partition.opened().position == {("input", 0): 41, ("other", 3): 7}
 
 
-_OWNER = """
-import sys
-from rocksdict import Options, Rdict
-options = Options(raw_mode=True)
-database = Rdict(sys.argv[1], options)
-database[b"flushed"] = b"1"
-database.flush(True)
-print("ready", flush=True)
-sys.stdin.read()
-"""
-
-
 def test_beside_a_running_owner_stale_reads_what_is_in_the_files(tmp_path: Path) -> None:
     app = application(tmp_path)
-    with subprocess.Popen(
-        [sys.executable, "-c", _OWNER, str(app / PLACE)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as owner:
-        assert owner.stdin is not None and owner.stdout is not None
-        assert owner.stdout.readline() == "ready\n"
-        with pytest.raises(StoreNotReadyError, match=f"is in use: process {owner.pid} holds") as refused:
+    with another_process(WRITE_TO_STORE, app / PLACE) as owner:
+        with pytest.raises(StoreNotReadyError, match=f"is in use: process {owner} holds") as refused:
             QueryableStores.of_directory(app, {"orders": ORDERS}).store("orders", Bare())
         assert "stale=True" in refused.value.hint
         stores = QueryableStores.of_directory(app, {"orders": ORDERS}, stale=True, refresh=0)
@@ -154,8 +139,6 @@ def test_beside_a_running_owner_stale_reads_what_is_in_the_files(tmp_path: Path)
         newest = max(file.stat().st_mtime_ns for file in (app / PLACE).iterdir() if file.name[0].isdigit())
         assert (stale.opened().as_of_ms or 0) >= newest // 1_000_000
         assert view.as_of_ms == stale.opened().as_of_ms
-        owner.stdin.close()
-        owner.wait()
     assert stale.opened().as_of_ms is None
     assert view.as_of_ms is None
     assert (stale.opened().written_ms or 0) >= newest // 1_000_000
@@ -166,16 +149,10 @@ def test_beside_a_running_owner_stale_reads_what_is_in_the_files(tmp_path: Path)
 def test_what_was_open_is_not_read_further_once_an_owner_writes(tmp_path: Path) -> None:
     app = application(tmp_path)
     (partition,) = QueryableStores.of_directory(app, {"orders": ORDERS}, refresh=0).store("orders", Bare())
-    with subprocess.Popen(
-        [sys.executable, "-c", _OWNER, str(app / PLACE)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as owner:
-        assert owner.stdout is not None
-        assert owner.stdout.readline() == "ready\n"
+    with another_process(WRITE_TO_STORE, app / PLACE):
         for _ in range(2):
             with pytest.raises(StoreNotReadyError, match="is in use"):
                 partition.opened()
-        assert owner.stdin is not None
-        owner.stdin.close()
     assert read(partition, b"flushed") == b"1"
 
 
