@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from formats import Window
-from migrate import Spec, cutover, finalize, rollback, run
+from migrate import Spec, cutover, run
 from migrate.errors import SpecError, StoreNotReadyError, UnknownStateStoreError
 from migrate.queries.get_report import SideBySide
 from migrate.queries.side_by_side import SideBySideStores
@@ -26,41 +26,6 @@ def _get(spec: Spec, key: str) -> SideBySide:
     return found
 
 
-def test_before_a_run_the_conversion_is_shown(spec: Spec) -> None:
-    found = _get(spec, "key-007")
-    assert found.verdict == "not there yet"
-    assert found.store_partition == "0_1/orders"
-    assert found.old is not None
-    assert found.old.value == {"price": 7, "count": 2}
-    assert found.converted is not None
-    assert found.converted.value == {"price": 7, "count": 2, "total": 14}
-    assert found.converted.timestamp_ms == -1
-    assert found.new is None
-    assert found.changes == ("value.total", "timestamp_ms")
-
-
-@pytest.mark.parametrize("switch", [(), (cutover,), (cutover, rollback)])
-def test_at_each_stage_the_new_record_is_what_the_conversion_makes(spec: Spec, switch: tuple[object, ...]) -> None:
-    run(spec)
-    for verb in switch:
-        verb(spec)  # type: ignore[operator]
-    for number in range(0, 100, 9):
-        found = _get(spec, f"key-{number:03}")
-        assert (found.verdict, found.differences) == ("equal", ())
-        assert found.new == found.converted
-        assert found.old is not None
-        assert found.old.value == {"price": number, "count": 2}
-
-
-def test_stores_that_were_resolved_before_a_switch_are_resolved_again(spec: Spec) -> None:
-    run(spec)
-    stores = SideBySideStores(spec)
-    for verb in (cutover, rollback, cutover):
-        assert stores.get("orders", "key-007").records[-1].verdict == "equal"
-        verb(spec)
-    assert stores.get("orders", "key-007").records[-1].verdict == "equal"
-
-
 def test_a_store_that_is_missing_in_the_middle_of_a_switch_is_waited_for(
     spec: Spec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,16 +40,6 @@ def test_a_store_that_is_missing_in_the_middle_of_a_switch_is_waited_for(
         SideBySideStores(spec).get("orders", "key-007")
     threading.Timer(0.1, lambda: aside.rename(place)).start()
     assert _get(spec, "key-007").verdict == "equal"
-
-
-def test_records_that_do_not_arrive_say_why(spec: Spec) -> None:
-    run(spec)
-    rejected, dropped = _get(spec, "bad"), _get(spec, "dropped")
-    assert rejected.verdict == "rejected"
-    assert "KeyError" in rejected.reason
-    assert (dropped.verdict, dropped.converted) == ("dropped", None)
-    report = SideBySideStores(spec).get("orders", "no such key")
-    assert {each.verdict for each in report.records} == {"nowhere"}
 
 
 def test_what_the_new_application_has_written_is_named(spec: Spec) -> None:
@@ -114,16 +69,6 @@ def test_the_first_keys_of_a_range_are_shown_in_their_order(spec: Spec) -> None:
     assert every.is_complete
     assert len(every.records) == 102
     assert {each.verdict for each in every.records} == {"equal", "rejected", "dropped"}
-
-
-def test_after_finalize_the_new_record_is_there_alone(spec: Spec) -> None:
-    run(spec)
-    cutover(spec)
-    finalize(spec)
-    found = _get(spec, "key-007")
-    assert (found.verdict, found.old) == ("gone", None)
-    assert found.new is not None
-    assert found.new.value["total"] == 14
 
 
 def test_mistakes_say_what_there_is(spec: Spec) -> None:

@@ -27,11 +27,9 @@ from tests.shared.locks import WRITE_TO_STORE, another_process
 from tests.support import (
     KEY_VALUE,
     TIMESTAMPED,
-    UNKNOWN_TIMESTAMP,
     copy_fixture,
     fixture_records,
     flip_byte,
-    make_families,
     make_store,
     open_store,
 )
@@ -120,13 +118,6 @@ def test_what_its_owner_wrote_since_is_read_after_the_next_look(tmp_path: Path) 
     assert first.segments[0].entries.get(b"new") is None
 
 
-def test_a_position_is_read_beside_the_store(tmp_path: Path) -> None:
-    app = application(tmp_path)
-    (app / "0_0/orders.position").write_text("0\n2\ninput 0 41\nother 3 7\n")
-    (partition,) = QueryableStores.of_directory(app, {"orders": ORDERS}).store("orders", Bare())
-    assert partition.opened().position == {("input", 0): 41, ("other", 3): 7}
-
-
 def test_beside_a_running_owner_stale_reads_what_is_in_the_files(tmp_path: Path) -> None:
     app = application(tmp_path)
     with another_process(WRITE_TO_STORE, app / PLACE) as owner:
@@ -154,18 +145,6 @@ def test_what_was_open_is_not_read_further_once_an_owner_writes(tmp_path: Path) 
             with pytest.raises(StoreNotReadyError, match="is in use"):
                 partition.opened()
     assert read(partition, b"flushed") == b"1"
-
-
-def test_records_from_before_an_upgrade_are_read_in_the_new_layout(tmp_path: Path) -> None:
-    folder = tmp_path / "app" / PLACE
-    folder.parent.mkdir(parents=True)
-    new = {b"a": bytes(7) + b"\x05new", b"c": bytes(7) + b"\x06new"}
-    make_families(folder, {"default": {b"a": b"old", b"b": b"old"}, "keyValueWithTimestamp": new})
-    stores = QueryableStores.of_directory(tmp_path / "app", {"orders": StoreDefinition(TIMESTAMPED)})
-    (partition,) = stores.store("orders", Bare())
-    assert read(partition, b"a") == new[b"a"]
-    assert read(partition, b"b") == UNKNOWN_TIMESTAMP + b"old"
-    assert scanned(partition) == {**new, b"b": UNKNOWN_TIMESTAMP + b"old"}
 
 
 def test_segments_that_come_and_go_are_followed(tmp_path: Path) -> None:
@@ -246,18 +225,3 @@ def test_an_exchange_and_back_while_it_opens_leaves_it_one_store(
     monkeypatch.setattr(database, "_open_rocksdb", opened_meanwhile)
     (partition,) = QueryableStores.of_directory(app, {"orders": ORDERS}).store("orders", Bare())
     assert scanned(partition) == signed(b"A")
-
-
-def test_an_answer_after_the_exchange_is_never_the_removed_store(tmp_path: Path) -> None:
-    """What `exchange` has returned for, a read that begins later must see."""
-    app = application(tmp_path)
-    make_store(tmp_path / "b", signed(b"B"))
-    stores = QueryableStores.of_directory(app, {"orders": ORDERS})
-    live = b"A"
-    for _ in range(30):
-        partition = stores.store("orders", Bare())[0]
-        assert (read(partition, b"key-000001") or b"")[:1] == live
-        exchange(app / PLACE, tmp_path / "b")
-        live = b"B" if live == b"A" else b"A"
-        with pytest.raises(StateStoreMigratedError):
-            read(partition, b"key-000001")
