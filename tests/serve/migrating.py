@@ -6,7 +6,6 @@ The old and the new format of a record differ in its timestamp, so that each ans
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 import threading
@@ -19,12 +18,13 @@ from pathlib import Path
 
 import httpx
 
+from tests.serve.processes import free_addresses, served
 from tests.support import KEY_VALUE, TIMESTAMPED, make_store
 
 COMMAND = [sys.executable, "-c", "from migrate.cli import main; main()"]
 OLD, NEW = frozenset({"old"}), frozenset({"new"})
 BOTH = OLD | NEW
-_SPEC = """name = "orders-v2"
+SPEC = """name = "orders-v2"
 work_dir = "work"
 [source]
 format = "{source}"
@@ -58,7 +58,7 @@ class Migration:
         return self.folder / "spec.toml"
 
     def make(self) -> Migration:
-        self.spec.write_text(_SPEC.format(source=KEY_VALUE, target=TIMESTAMPED))
+        self.spec.write_text(SPEC.format(source=KEY_VALUE, target=TIMESTAMPED))
         for partition in (0, 1):
             numbers = range(partition, 2 * self.records, 2)
             own = {key_of(number).encode(): value_of(number).encode() for number in numbers}
@@ -81,19 +81,14 @@ def value_of(number: int) -> str:
 
 
 @contextmanager
-def serving_process(*words: str) -> Iterator[str]:
+def serving_process(place: Path, *options: str) -> Iterator[str]:
     """The address of a service that is a process."""
-    with subprocess.Popen([*COMMAND, "serve", *words, "--port", "0"], stderr=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stderr is not None
-            said = process.stderr.readline()
-            found = re.search(r"http://[\d.]+:\d+", said)
-            assert found is not None, said + process.stderr.read()
-            yield found[0]
-            assert process.poll() is None
-        finally:
-            process.terminate()
-            assert process.wait(60) in (0, -15)
+    (address,) = free_addresses(1)
+    with served(place, address, *options) as asked:
+        yield asked.url
+        assert asked.process.poll() is None
+        asked.process.terminate()
+        assert asked.process.wait(60) in (0, -15)
 
 
 class Stage:

@@ -19,7 +19,7 @@ from migrate.queries.queryable_stores import QueryableStores
 from migrate.queries.side_by_side import SideBySideStores
 from migrate.serve.http_messages import Limits
 from migrate.serve.server import listening
-from tests.support import KEY_VALUE, TIMESTAMPED, make_families, make_store
+from tests.support import KEY_VALUE, make_families, make_store
 
 TEXT = StringSerde()
 ORDERS = {f"order-{number:03d}": f"value {number}" for number in range(300)}
@@ -143,6 +143,3 @@ def make_timed_orders(folder: Path) -> Path:
 
 def orders_of(folder: Path, format_id: str = KEY_VALUE, **options: Any) -> QueryableStores:  # noqa: ANN401
     return QueryableStores.of_directory(folder, {"orders": text_definition(format_id)}, **options)
-
-
-__all__ = ["ORDERS", "TIMES", "TIMESTAMPED", "Asked", "make_orders", "make_timed_orders", "orders_of", "serving"]

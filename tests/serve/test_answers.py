@@ -11,7 +11,8 @@ from migrate.model.packages import VERSION
 from migrate.queries.get_report import Verdict
 from migrate.queries.json_values import ENCODINGS
 from migrate.serve.service import ENDPOINTS, openapi
-from tests.serve.services import ORDERS, TIMES, TIMESTAMPED, Asked, make_orders, make_timed_orders, orders_of, serving
+from tests.serve.services import ORDERS, TIMES, Asked, make_orders, make_timed_orders, orders_of, serving
+from tests.support import TIMESTAMPED
 
 
 @pytest.fixture(scope="module")

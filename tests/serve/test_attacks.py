@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import ClassVar
 
@@ -29,6 +29,7 @@ from tests.serve.services import (
     stopped,
     text_definition,
 )
+from tests.serve.test_foreign_peers import running_peer
 from tests.shared.following import await_it
 from tests.shared.windowed import make_segments, session_key, session_time, window_key, window_time
 from tests.support import KEY_VALUE, make_store
@@ -41,40 +42,18 @@ def _raw(asked: Asked, target: str, method: str = "GET", *headers: str) -> bytes
     return asked.raw("\r\n".join(head).encode())
 
 
-@contextmanager
-def _canary() -> Iterator[tuple[str, list[bytes]]]:
-    """A program of this machine that nobody may be led to: its address, and what it was sent."""
-    sent: list[bytes] = []
-
-    def run() -> None:
-        with suppress(OSError):
-            while True:
-                connection, _ = listening.accept()
-                with connection:
-                    sent.append(connection.recv(1 << 16))
-                    connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 22\r\n\r\n{"key":1,"value":"aha"}')
-
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        thread = threading.Thread(target=run)
-        thread.start()
-        try:
-            yield f"127.0.0.1:{listening.getsockname()[1]}", sent
-        finally:
-            listening.shutdown(socket.SHUT_RDWR)
-            thread.join(60)
-
-
 def test_no_request_leads_to_another_host(tmp_path: Path) -> None:
     first, second = free_addresses(2)
     make_host(tmp_path / "first", {0: "", 1: ""})
     make_host(tmp_path / "second", {2: "", 3: ""})
     options = (*OF_ORDERS, "--peer", f"{first}=0,1", "--peer", f"{second}=2,3", "--partitions", str(PARTITIONS))
     with (
-        _canary() as (canary, sent),
+        running_peer() as peer,
         served(tmp_path / "first", first, *options) as asked,
         served(tmp_path / "second", second, *options),
     ):
-        path = f"stores/orders/keys/{_KEY}"
+        canary, path = peer.address, f"stores/orders/keys/{_KEY}"
+        peer.answer = b'HTTP/1.1 200 OK\r\nContent-Length: 23\r\n\r\n{"key":1,"value":"aha"}'
         for lead in ("*@{}/", "@{}/", "%40{}/", "//{}/", "/@{}/", "/%2f{}/", "\\\\@{}/", "/\\@{}/", ".{}/", "?@{}/"):
             answer = _raw(asked, lead.format(canary) + path)
             assert answer.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 404 ")), (lead, answer)
@@ -87,7 +66,7 @@ def test_no_request_leads_to_another_host(tmp_path: Path) -> None:
         for method, target in (("CONNECT", canary), ("OPTIONS", "*"), ("GET", "*"), ("TRACE", f"http://{canary}/")):
             assert _raw(asked, target, method).startswith(b"HTTP/1.1 4"), (method, target)
         assert asked.found(f"/{path}")["value"] == ORDERS[_KEY]
-        assert sent == []
+        assert peer.asked == []
 
 
 def test_a_forwarded_key_stays_the_key_that_it_is(tmp_path: Path) -> None:

@@ -215,11 +215,3 @@ def test_a_port_that_is_taken_is_refused(tmp_path: Path) -> None:
     stores = orders_of(make_orders(tmp_path / "app"))
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(RefusedError, match="cannot listen on"):
         listening(stores, port=taken.getsockname()[1])
-
-
-def test_a_store_that_cannot_be_read_is_refused_at_the_start(tmp_path: Path) -> None:
-    folder = make_orders(tmp_path / "app")
-    with pytest.raises(SpecError, match=r"did you mean 'kafka-streams\.key-value'"):
-        listening(orders_of(folder, "kafka-streams.key-valu"), port=0)
-    with pytest.raises(RefusedError, match="no key-value store 'other'"):
-        listening(QueryableStores.of_directory(folder, {"other": text_definition()}), port=0)

@@ -20,16 +20,17 @@ _KEY = next(key for key in ORDERS if partition_of(key) == 3)
 _PATIENT = Limits(held_bytes=8 << 20)
 _IMPATIENT = Limits(answer_seconds=2.0, scan_seconds=2.0, held_bytes=8 << 20)
 """Of a test of that alone: what takes a second on a busy machine would be refused too."""
-_ENDLESS = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nX-Stateferry-Partitions: 2,3\r\n\r\n"
+_MADE_OF = b"X-Stateferry-Partitions: 2,3\r\n"
+_ENDLESS = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\n" + _MADE_OF + b"\r\n"
 _BOMB = gzip.compress(bytes(100 << 20))
 
 
 def _answer(body: bytes, kind: str = "application/json", status: str = "200 OK", *more: str) -> bytes:
     head = [f"HTTP/1.1 {status}", f"Content-Type: {kind}", f"Content-Length: {len(body)}", *more]
-    return "\r\n".join([*head, "X-Stateferry-Partitions: 2,3", "", ""]).encode() + body
+    return "\r\n".join([*head, ""]).encode() + _MADE_OF + b"\r\n" + body
 
 
-class _Peer:
+class Peer:
     """A program that answers each request with the same bytes, and then with `forever` again and again."""
 
     answer = b""
@@ -57,9 +58,9 @@ class _Peer:
 
 
 @contextmanager
-def _peer() -> Iterator[_Peer]:
+def running_peer() -> Iterator[Peer]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        peer = _Peer(listening)
+        peer = Peer(listening)
         thread = threading.Thread(target=peer.run)
         thread.start()
         try:
@@ -70,8 +71,8 @@ def _peer() -> Iterator[_Peer]:
 
 
 @pytest.fixture
-def peer() -> Iterator[_Peer]:
-    with _peer() as started:
+def peer() -> Iterator[Peer]:
+    with running_peer() as started:
         yield started
 
 
@@ -81,7 +82,7 @@ def limits() -> Limits:
 
 
 @pytest.fixture
-def asked(tmp_path: Path, peer: _Peer, limits: Limits) -> Iterator[Asked]:
+def asked(tmp_path: Path, peer: Peer, limits: Limits) -> Iterator[Asked]:
     """A host with partitions 0 and 1, whose list says that the peer has 2 and 3."""
     make_host(tmp_path / "app", {0: "", 1: ""})
 
@@ -124,9 +125,7 @@ _NESTED = b"[" * 100_000
         pytest.param(b"", "RemoteProtocolError", id="nothing"),
     ],
 )
-def test_what_another_program_answers_is_a_503_that_says_so(
-    asked: Asked, peer: _Peer, answer: bytes, said: str
-) -> None:
+def test_what_another_program_answers_is_a_503_that_says_so(asked: Asked, peer: Peer, answer: bytes, said: str) -> None:
     peer.answer = answer
     sentence = asked.problem(f"/stores/orders/keys/{_KEY}", 503)
     assert sentence.startswith(f"no answer from {peer.address} (")
@@ -134,7 +133,7 @@ def test_what_another_program_answers_is_a_503_that_says_so(
     assert len(peer.asked) == 1
 
 
-def test_a_tag_that_no_host_gives_is_not_forwarded(asked: Asked, peer: _Peer) -> None:
+def test_a_tag_that_no_host_gives_is_not_forwarded(asked: Asked, peer: Peer) -> None:
     peer.answer = _answer(json.dumps({"key": _KEY, "value": "x"}).encode())
     head = f"GET /stores/orders/keys/{_KEY} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
     assert asked.raw(f"{head}If-None-Match: \xe9\r\n\r\n".encode()).startswith(b"HTTP/1.1 200 ")
@@ -147,7 +146,7 @@ def test_a_tag_that_no_host_gives_is_not_forwarded(asked: Asked, peer: _Peer) ->
 @pytest.mark.parametrize(
     ("piece", "pause", "limits"), [(b"x" * 65536, 0.0, _PATIENT), (b" ", 0.1, _IMPATIENT)], ids=["fast", "slow"]
 )
-def test_an_endless_answer_ends(asked: Asked, peer: _Peer, path: str, piece: bytes, pause: float) -> None:
+def test_an_endless_answer_ends(asked: Asked, peer: Peer, path: str, piece: bytes, pause: float) -> None:
     peer.answer = _ENDLESS % (b"application/x-ndjson" if "all" in path else b"application/json")
     peer.forever, peer.pause = piece, pause
     answer = asked.get(path)
@@ -170,7 +169,7 @@ def test_an_endless_answer_ends(asked: Asked, peer: _Peer, path: str, piece: byt
         b'{"records":[],"cursor":7}',
     ],
 )
-def test_a_page_of_another_shape_is_refused(asked: Asked, peer: _Peer, body: bytes) -> None:
+def test_a_page_of_another_shape_is_refused(asked: Asked, peer: Peer, body: bytes) -> None:
     cursor = asked.found("/stores/orders/range?limit=1000")["cursor"]
     peer.answer = _answer(body)
     assert _SHAPE in asked.problem(f"/stores/orders/range?limit=1000&cursor={cursor}", 503)
@@ -188,14 +187,25 @@ def test_a_page_of_another_shape_is_refused(asked: Asked, peer: _Peer, body: byt
         (b'{"error":{"status":409,"title":"Conflict","detail":"it was replaced"}}\n', "it was replaced"),
     ],
 )
-def test_a_scan_of_another_shape_is_not_complete(asked: Asked, peer: _Peer, body: bytes, said: str) -> None:
+def test_a_scan_of_another_shape_is_not_complete(asked: Asked, peer: Peer, body: bytes, said: str) -> None:
     peer.answer = _answer(body, "application/x-ndjson")
     *records, last = map(json.loads, asked.get("/stores/orders/all").text.splitlines())
     assert said in last["error"]["detail"]
     assert len(records) == sum(partition_of(key) < 2 for key in ORDERS)
 
 
-def test_a_scan_of_another_host_holds_what_is_not_sent_yet(asked: Asked, peer: _Peer) -> None:
+def test_a_list_of_a_host_that_does_not_say_what_it_is_made_of_is_refused(asked: Asked, peer: Peer) -> None:
+    """As one would that takes no notice of what is expected of it."""
+    cursor = asked.found("/stores/orders/range?limit=1000")["cursor"]
+    peer.answer = _answer(b'{"end":true,"records":0}\n', "application/x-ndjson").replace(_MADE_OF, b"")
+    *records, last = map(json.loads, asked.get("/stores/orders/all").text.splitlines())
+    assert len(records) == sum(partition_of(key) < 2 for key in ORDERS)
+    assert "does not confirm that its list is made of the partitions 2,3" in last["error"]["detail"]
+    peer.answer = _answer(b'{"records":[],"cursor":null}').replace(_MADE_OF, b"")
+    assert "does not confirm" in asked.problem(f"/stores/orders/range?limit=1000&cursor={cursor}", 421)
+
+
+def test_a_scan_of_another_host_holds_what_is_not_sent_yet(asked: Asked, peer: Peer) -> None:
     """However much it sends in all."""
     number = 20_000
     lines = b"".join(b'{"key":"k%05d","value":"%s"}\n' % (each, b"x" * 1000) for each in range(number))
@@ -207,7 +217,7 @@ def test_a_scan_of_another_host_holds_what_is_not_sent_yet(asked: Asked, peer: _
     assert asked.metric("held_bytes") == 0
 
 
-def test_what_a_host_of_ours_answers_is_passed_on(asked: Asked, peer: _Peer) -> None:
+def test_what_a_host_of_ours_answers_is_passed_on(asked: Asked, peer: Peer) -> None:
     peer.answer = _answer(b'{"key":"k","value":14.7600}', "application/json", "200 OK", 'ETag: "x"', "X-Own: 1")
     answer = asked.get(f"/stores/orders/keys/{_KEY}")
     assert (answer.status_code, answer.content, answer.headers["etag"]) == (200, b'{"key":"k","value":14.7600}', '"x"')

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from tests.serve.migrating import BOTH, NEW, OLD, Clients, Migration, Stage, key_of, serving_process, value_of
+from tests.shared.locks import another_adapter
 from tests.support import KEY_VALUE, TIMESTAMPED
 
 GUARD_SECONDS = 60.0
@@ -17,7 +18,7 @@ GUARD_SECONDS = 60.0
 @pytest.mark.parametrize(("records", "rounds"), [(10_000, 1), (100_000, 10)], ids=["short", "long"])
 def test_clients_get_right_answers_all_through_a_migration(tmp_path: Path, records: int, rounds: int) -> None:
     migration = Migration(tmp_path, records).make()
-    with serving_process(str(migration.spec)) as url, Clients(url, records) as clients:
+    with serving_process(migration.spec) as url, Clients(url, records) as clients:
         clients.wait(100)
         migration.verb("run", "--no-spark")
         assert not clients.by_format["new"]
@@ -55,7 +56,7 @@ from migrate import load_spec, {verb}
 def test_in_the_middle_of_a_killed_switch_each_partition_answers_in_its_format(tmp_path: Path) -> None:
     migration = Migration(tmp_path, 200).make()
     migration.verb("run", "--no-spark")
-    with serving_process(str(migration.spec)) as url, httpx.Client(base_url=url) as client:
+    with serving_process(migration.spec) as url, httpx.Client(base_url=url) as client:
         assert _formats(client) == ["old", "old"]
         for verb, half, whole in (("cutover", ["new", "old"], "new"), ("rollback", ["old", "new"], "old")):
             command = [sys.executable, "-c", _KILLED_HALF_WAY.format(verb=verb), str(migration.spec)]
@@ -81,44 +82,22 @@ def _formats(client: httpx.Client) -> list[str]:
     return told
 
 
-_ADAPTER = """
-import sys, time
-from migrate import DualReadStore
-formats = dict(source=sys.argv[1], target=sys.argv[2])
-stores = [DualReadStore.open(path, **formats) for path in sys.argv[3:]]
-print("open", flush=True)
-sys.stdin.readline()
-for store in stores:
-    while not store.is_converged:
-        store.converge(200, None)
-        time.sleep(0.02)
-print("converged", flush=True)
-sys.stdin.readline()
-for store in stores:
-    store.close()
-"""
-
-
 def test_a_service_beside_an_adapter_misses_no_record_while_it_converges(tmp_path: Path) -> None:
     records = 10_000
     Migration(tmp_path, records).make()
     paths = [str(tmp_path / f"app/0_{partition}/rocksdb/orders") for partition in (0, 1)]
     serdes = ["--key-serde", "string", "--value-serde", "string"]
-    place = [str(tmp_path / "app"), "--store", "orders", "--format", TIMESTAMPED, "--stale"]
-    command = [sys.executable, "-c", _ADAPTER, KEY_VALUE, TIMESTAMPED, *paths]
+    options = ["--store", "orders", "--format", TIMESTAMPED, "--stale", *serdes]
     stage = Stage()
     stage.set(BOTH)
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as adapter:
-        assert adapter.stdin is not None
-        assert adapter.stdout is not None
-        assert adapter.stdout.readline() == "open\n"
-        with serving_process(*place, *serdes) as url, Clients(url, records, stage) as clients:
-            clients.wait(50)
-            print(file=adapter.stdin, flush=True)
-            assert adapter.stdout.readline() == "converged\n"
-            clients.wait(50)
-        print(file=adapter.stdin, flush=True)
-    assert adapter.returncode == 0
+    with (
+        another_adapter(*paths) as converge,
+        serving_process(tmp_path / "app", *options) as url,
+        Clients(url, records, stage) as clients,
+    ):
+        clients.wait(50)
+        converge()
+        clients.wait(50)
     assert clients.wrong == []
     assert clients.longest_refusal < GUARD_SECONDS
     assert clients.by_format["old"] == 0

@@ -86,40 +86,6 @@ def test_a_scan_that_an_exchange_breaks_off_says_so(folder: Path) -> None:
         assert json.loads(end) == {"end": True, "records": len(NEW)}
 
 
-def test_point_queries_through_many_exchanges_are_right_or_unavailable(folder: Path, asked: Asked) -> None:
-    """Two values can be right at any time; what is counted besides are refusals for an instant."""
-    wrong: list[str] = []
-    counts = {200: 0, 503: 0}
-    stop = threading.Event()
-
-    def ask() -> None:
-        with pytest.MonkeyPatch.context():
-            number = 0
-            while not stop.is_set():
-                number = (number + 37) % len(ORDERS)
-                answer = asked.client.get(f"{asked.url}/stores/orders/keys/order-{number:03d}")
-                counts[answer.status_code] = counts.get(answer.status_code, 0) + 1
-                if answer.status_code == 200 and answer.json()["value"] not in (
-                    f"value {number}",
-                    f"new value {number}",
-                ):
-                    wrong.append(answer.text)
-
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for _ in range(40):
-        _exchange(folder)
-        stop.wait(0.02)
-    stop.set()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
-    assert counts.keys() == {200, 503}
-    assert counts[200] > 100
-    assert asked.metric("retries_total") >= 20
-
-
 def test_two_exchanges_leave_no_file_of_the_service_open_for_long(folder: Path, asked: Asked) -> None:
     for _ in range(4):
         asked.found(KEY)

@@ -3,19 +3,18 @@
 import json
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
 import pytest
 
 from migrate.queries.key_routing import HostInfo, KeyRouter, StatedHosts, stated_hosts
+from tests.serve.migrating import SPEC
 from tests.serve.processes import (
     COMMAND,
     OF_ORDERS,
@@ -27,7 +26,7 @@ from tests.serve.processes import (
     served,
 )
 from tests.serve.services import ORDERS, orders_of, serving
-from tests.support import make_store
+from tests.support import KEY_VALUE, TIMESTAMPED, make_store
 
 COPY = "a copy of "
 """The values of standbys begin so."""
@@ -232,42 +231,6 @@ def test_a_list_of_hosts_that_know_different_hosts_is_not_whole(folder: Path, of
         )
 
 
-def test_a_list_of_a_host_that_does_not_say_what_it_is_made_of_is_refused(folder: Path) -> None:
-    """As one would that takes no notice of what is expected of it."""
-    (address,) = free_addresses(1)
-    with _deaf_host() as deaf:
-        peers = ("--peer", f"{address}=0,1", "--peer", f"{deaf}=2,3", "--partitions", str(PARTITIONS))
-        with served(folder / "first", address, *OF_ORDERS, *peers) as asked:
-            *records, last = map(json.loads, asked.get("/stores/orders/all").text.splitlines())
-            assert len(records) == len(_keys(0, 1))
-            assert "does not confirm that its list is made of the partitions 2,3" in last["error"]["detail"]
-            said = asked.problem(f"/stores/orders/range?limit=1000&cursor={_cursor(asked)}", 421)
-            assert "does not confirm" in said
-
-
-@contextmanager
-def _deaf_host() -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            is_page = "/range" in self.path
-            self.send_response(200)
-            self.send_header("content-type", "application/json" if is_page else "application/x-ndjson")
-            self.end_headers()
-            self.wfile.write(b'{"records":[],"cursor":null}' if is_page else b'{"end":true,"records":0}\n')
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            thread.join()
-
-
 def test_pages_do_not_go_on_once_partitions_went_to_another_host(folder: Path) -> None:
     known: list[StatedHosts] = []
 
@@ -318,31 +281,13 @@ def test_a_scan_is_not_complete_without_a_host_for_each_partition(folder: Path) 
         assert asked.found(_path(_keys(1)[0]))["value"] == ORDERS[_keys(1)[0]]
 
 
-_SPEC = """
-name = "orders"
-work_dir = "{work}"
-[source]
-path = "{app}"
-stores = ["orders"]
-format = "kafka-streams.key-value"
-[target]
-format = "kafka-streams.timestamped-key-value"
-[conversion.key]
-from = {{serde = "string"}}
-to = {{serde = "string"}}
-[conversion.value]
-from = {{serde = "string"}}
-to = {{serde = "string"}}
-"""
-
-
 def test_a_host_whose_store_is_migrated_answers_in_its_new_format(tmp_path: Path) -> None:
     first, second = free_addresses(2)
     options = ("--peer", f"{first}=0,1", "--peer", f"{second}=2,3", "--partitions", str(PARTITIONS))
     make_host(tmp_path / "first", {0: "", 1: ""})
-    make_host(tmp_path / "second", {2: "", 3: ""})
+    make_host(tmp_path / "app", {2: "", 3: ""})
     spec = tmp_path / "orders.toml"
-    spec.write_text(_SPEC.format(app=tmp_path / "second", work=tmp_path / "work"))
+    spec.write_text(SPEC.format(source=KEY_VALUE, target=TIMESTAMPED))
     with (
         served(tmp_path / "first", first, *OF_ORDERS, *options) as asked,
         served(spec, second, *options) as other,

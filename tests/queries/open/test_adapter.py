@@ -1,8 +1,6 @@
 """Stores that an adapter converts, read from its own process and from another one."""
 
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from migrate.errors import InvalidStateStoreError, StateStoreMigratedError, Stor
 from migrate.queries.open.partition import StoreDefinition
 from migrate.queries.queryable_stores import QueryableStores
 from tests.queries.support import Bare, Readers, application, read, scanned, signed
+from tests.shared.locks import another_adapter
 from tests.support import KEY_VALUE, TIMESTAMPED, UNKNOWN_TIMESTAMP
 
 OLD = signed(b"A", 30_000)
@@ -52,44 +51,23 @@ def test_eight_threads_of_the_adapters_process_miss_no_key_while_it_converges(tm
             QueryableStores.of_adapter(stores, {"other": DEFINITION["orders"]}).store("other", Bare())
 
 
-_ADAPTER = """
-import sys, time
-from migrate import DualReadStore
-old_path = sys.argv[2] or None
-with DualReadStore.open(sys.argv[1], source=sys.argv[3], target=sys.argv[4], old_path=old_path) as store:
-    print("open", flush=True)
-    sys.stdin.readline()
-    while not store.is_converged:
-        store.converge(500, None)
-        time.sleep(0.02)
-    print("converged", flush=True)
-    sys.stdin.readline()
-"""
-
-
 @TWO
 def test_eight_threads_of_another_process_miss_no_key_while_it_converges(tmp_path: Path, two: bool) -> None:
     app = application(tmp_path, records=OLD)
-    old_path = moved_aside(app, two=two) or ""
-    command = [sys.executable, "-c", _ADAPTER, str(app / PLACE), str(old_path), KEY_VALUE, TIMESTAMPED]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as adapter:
-        assert adapter.stdin is not None
-        assert adapter.stdout is not None
-        assert adapter.stdout.readline() == "open\n"
+    old_path = moved_aside(app, two=two)
+    with another_adapter(f"{app / PLACE}={old_path}" if old_path else str(app / PLACE)) as converge:
         with pytest.raises(StoreNotReadyError, match="is in use"):
             QueryableStores.of_directory(app, DEFINITION).store("orders", Bare())
         queries = QueryableStores.of_directory(app, DEFINITION, stale=True, refresh=0.05)
         (before,) = queries.store("orders", Bare())
         with Readers(queries, "orders", [NEW]) as readers:
-            print(file=adapter.stdin, flush=True)
-            assert adapter.stdout.readline() == "converged\n"
+            converge()
         readers.assert_right()
         with pytest.raises(StateStoreMigratedError):
             read(before, b"key-000001")
         (after,) = queries.store("orders", Bare())
         assert scanned(after) == NEW
         assert after.opened().as_of_ms is not None
-        print(file=adapter.stdin, flush=True)
 
 
 def test_a_store_that_an_adapter_left_half_converged_is_read_as_what_it_becomes(tmp_path: Path) -> None:

@@ -29,19 +29,8 @@ from migrate.queries.requests import (
     answer,
 )
 from migrate.queries.views.composite import ValueAndTimestamp, VersionedRecord
-from tests.queries.views.made import (
-    NAME,
-    PLACE,
-    former,
-    found,
-    key_value,
-    latest,
-    replace_by,
-    segmented,
-    session_key,
-    stores,
-    window_key,
-)
+from tests.queries.views.made import NAME, PLACE, former, found, key_value, latest, replace_by, segmented, stores
+from tests.shared.windowed import session_key, window_key
 from tests.support import KEY_VALUE, TIMESTAMPED, flip_byte
 
 RECORDS = {b"a": b"1", b"b": b"2", b"c": b"3"}

@@ -1,13 +1,16 @@
 """Stores of every kind, made by rocksdict alone, and the views of them."""
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from migrate.queries.open.partition import StoreDefinition
 from migrate.queries.queryable_stores import QueryableStores
 from migrate.queries.views.composite import TimeWindow, Windowed
+from migrate.queries.views.view_types import QueryableStoreTypes
+from migrate.queries.views.windowed_views import SessionView, WindowView
+from tests.shared.windowed import MINUTE, make_segments, session_time
 from tests.support import Records, make_families, make_store
 
 NAME = "orders"
@@ -45,12 +48,12 @@ def replace_by(app: Path, records: Records) -> None:
     other.rename(app / PLACE)
 
 
-def window_key(key: bytes, start: int, sequence: int = 0) -> bytes:
-    return key + struct.pack(">qi", start, sequence)
+WINDOW, SESSION = "kafka-streams.window", "kafka-streams.session"
 
 
-def session_key(key: bytes, start: int, end: int) -> bytes:
-    return key + struct.pack(">qq", end, start)
+def stores_of(base: Path, definition: StoreDefinition) -> QueryableStores:
+    """The store `win` of the application in `base`."""
+    return QueryableStores.of_directory(base, {"win": definition})
 
 
 def latest(key: bytes, since: int, value: bytes) -> tuple[bytes, bytes]:
@@ -76,3 +79,32 @@ def _flat(each: Any) -> Iterable[Any]:  # noqa: ANN401
             yield from _flat(part)
         else:
             yield part
+
+
+def window_view(
+    base: Path,
+    records: Mapping[bytes, bytes],
+    retention_ms: int | None = None,
+    *,
+    format: str = WINDOW,
+    task: str = "0_0",
+    segment_ms: int = MINUTE,
+) -> WindowView:
+    """A view of these records in the segments of their times."""
+    make_segments(base / task / "win", records, segment_ms)
+    definition = StoreDefinition(format, retention_ms=retention_ms, segment_ms=segment_ms, window_size_ms=10)
+    return stores_of(base, definition).store("win", QueryableStoreTypes.window())
+
+
+def session_view(base: Path, records: Mapping[bytes, bytes], retention_ms: int | None = None) -> SessionView:
+    """The same of sessions."""
+    make_segments(base / "0_0/win", records, MINUTE, time=session_time)
+    definition = StoreDefinition(SESSION, retention_ms=retention_ms, segment_ms=MINUTE)
+    return stores_of(base, definition).store("win", QueryableStoreTypes.session())
+
+
+def in_order(
+    records: Mapping[bytes, bytes], time: Callable[[bytes], int], wanted: Callable[[bytes], bool]
+) -> list[bytes]:
+    """The values of the records that are wanted: by segment, then by stored key."""
+    return [records[key] for key in sorted(records, key=lambda key: (time(key) // MINUTE, key)) if wanted(key)]

@@ -97,17 +97,14 @@ def test_keys_and_values_have_the_types_of_their_serdes(tmp_path: Path) -> None:
     assert found(view.range(2, 300)) == [(2, "v2"), (300, "v300")]
 
 
-@pytest.mark.parametrize("call", ["get", "range", "reverse_range", "prefix_scan"])
-def test_what_is_no_key_is_refused_at_once(call: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("call", "key", "kind"),
+    [*((call, "a", "str") for call in ("get", "range", "reverse_range", "prefix_scan")), ("get", None, "NoneType")],
+)
+def test_what_is_no_key_is_refused_at_once(call: str, key: str | None, kind: str, tmp_path: Path) -> None:
     view = stores(key_value(tmp_path, RECORDS), KEY_VALUE).store(NAME, Types.key_value())
-    with pytest.raises(EntryError, match="expected bytes, got str"):
-        getattr(view, call)("a")
-
-
-def test_no_key_is_no_key(tmp_path: Path) -> None:
-    view = stores(key_value(tmp_path, RECORDS), KEY_VALUE).store(NAME, Types.key_value())
-    with pytest.raises(EntryError, match="expected bytes, got NoneType"):
-        view.get(None)
+    with pytest.raises(EntryError, match=f"expected bytes, got {kind}"):
+        getattr(view, call)(key)
 
 
 def test_an_entry_that_cannot_be_decoded_is_named(tmp_path: Path) -> None:

@@ -17,19 +17,8 @@ from migrate.queries.views.view_types import QueryableStoreTypes as Types
 from migrate.stores.rocksdb.database import Database
 from migrate.stores.rocksdb.openings import HeldDirectory, open_held
 from tests.queries.open.test_migration import KilledError, kill_at
-from tests.queries.views.made import (
-    NAME,
-    PLACE,
-    former,
-    found,
-    key_value,
-    latest,
-    replace_by,
-    segmented,
-    session_key,
-    stores,
-    window_key,
-)
+from tests.queries.views.made import NAME, PLACE, former, found, key_value, latest, replace_by, segmented, stores
+from tests.shared.windowed import session_key, window_key
 from tests.support import KEY_VALUE, TIMESTAMPED, kafka_spec, make_families, make_store
 
 MANY = {b"%04d" % number: b"old" for number in range(1000)}
@@ -143,17 +132,6 @@ def test_records_from_before_an_upgrade_have_no_timestamp_yet(tmp_path: Path) ->
     assert found(view.reverse_range(None, b"b")) == expected[::-1]
     assert [view.get(key) for key in (b"a", b"b")] == [each[1] for each in expected]
     assert found(opened.store(NAME, Types.key_value()).prefix_scan(b"b")) == [(b"b", b"old")]
-
-
-def test_windows_from_before_an_upgrade_expire_like_others(tmp_path: Path) -> None:
-    folder = tmp_path / "app" / "0_0" / NAME
-    folder.mkdir(parents=True)
-    for start in (0, 60_000):
-        old = {window_key(b"a", start + number): b"old" for number in (1, 2)}
-        make_families(folder / f"{NAME}.{start}", {"default": old, "keyValueWithTimestamp": {}})
-    view = stores(tmp_path / "app", "kafka-streams.timestamped-window", retention_ms=60_001).store(NAME, Types.window())
-    assert [each.time for each in view.fetch(b"a", 0, 1 << 40)] == [2, 60_001, 60_002]
-    assert view.fetch(b"a", 1) is None
 
 
 def test_an_adapters_windows_expire_as_its_process_writes(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from migrate.errors import ConversionError, InvalidStateStoreError
 from migrate.queries.views.composite import ValueAndTimestamp
 from migrate.queries.views.view_types import QueryableStoreTypes as Types
 from migrate.queries.views.windowed_views import WindowView
-from tests.queries.views.made import NAME, found, segmented, session_key, stores, window_key
+from tests.queries.views.made import NAME, SESSION, WINDOW, found, segmented, stores
+from tests.shared.windowed import session_key, window_key
 
-WINDOW, SESSION = "kafka-streams.window", "kafka-streams.session"
 SEGMENTS = {
     0: {window_key(b"a", 0): b"a0", window_key(b"a", 10): b"a10", window_key(b"b", 10): b"b10"},
     60_000: {

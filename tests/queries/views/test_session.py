@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from migrate.queries.views.windowed_views import MAX_TIME
-from tests.queries.views.support import in_order, session_view
+from tests.queries.views.made import in_order, session_view
 from tests.shared.windowed import MINUTE, session_key, session_time, sessions
 
 UNTIL = 5 * MINUTE

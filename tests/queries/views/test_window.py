@@ -13,7 +13,7 @@ from migrate.queries.views.composite import Pulls, records
 from migrate.queries.views.view_types import QueryableStoreTypes
 from migrate.queries.views.windowed_views import MAX_TIME
 from migrate.stores.state_store import BatchSource, Record
-from tests.queries.views.support import in_order, stores_of, window_view
+from tests.queries.views.made import in_order, stores_of, window_view
 from tests.shared.windowed import MINUTE, PLAIN, TIMESTAMPED, window_key, window_time, windows
 from tests.support import make_families
 
