@@ -10,6 +10,7 @@ import click
 import pytest
 
 from migrate.cli.main import main
+from tests.cli.test_options import on_terminal
 from tests.shared.commands import PLAIN, stateferry
 from tests.support import KEY_VALUE, TIMESTAMPED, spec_file
 
@@ -75,23 +76,9 @@ def test_text_names_what_matters(spec: Path) -> None:
 
 
 def test_a_terminal_gets_bars(spec: Path) -> None:
-    """`script` gives the command a terminal."""
-    if shutil.which("script") is None:
-        pytest.skip("util-linux's `script` is not installed")
-    command = f"{sys.executable} -c 'from migrate.cli import main; main()' run {spec} --no-spark"
-    shown = subprocess.run(
-        ["script", "-qec", command, "/dev/null"], capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL
-    ).stdout
+    shown = on_terminal("run", spec, "--no-spark")
     assert "rewrite" in shown
     assert "100%" in shown
-
-
-def test_debug_shows_the_traceback_and_nothing_else_does(tmp_path: Path) -> None:
-    plain = stateferry("run", tmp_path / "none.toml")
-    traced = stateferry("--debug", "run", tmp_path / "none.toml")
-    assert plain.returncode == traced.returncode == 2
-    assert "Traceback" not in plain.stderr
-    assert "Traceback" in traced.stderr
 
 
 @pytest.mark.parametrize("name", sorted(main.commands))

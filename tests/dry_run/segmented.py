@@ -85,7 +85,6 @@ def moved(
     /,
     **sections: Any,  # noqa: ANN401
 ) -> Spec:
-    """A spec that changes the retention."""
     retentions = {
         "source": {"store": "visits", "retention_ms": RETENTION},
         "target": {"retention_ms": retention_ms},
@@ -114,7 +113,6 @@ def unfinished_upgrade(application: Path) -> None:
 
 
 def unfinished_upgrades() -> dict[int, Families]:
-    """An unfinished upgrade of segments."""
     segments = hours(FAMILY)
     for number, start in enumerate(sorted(segments)[1:4]):
         both = {key: b"old" for key in list(segments[start][FAMILY])[: 7 * number]}
@@ -123,7 +121,6 @@ def unfinished_upgrades() -> dict[int, Families]:
 
 
 def an_unfinished_upgrade(folder: Path) -> Spec:
-    """An unfinished upgrade of a key-value store."""
     application = copy_fixture(folder)
     unfinished_upgrade(application)
     allowed: dict[str, Any] = {"source": {"store": "orders"}, "conversion": {"allow": ["loss:timestamp"]}}

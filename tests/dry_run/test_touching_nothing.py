@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -96,14 +95,3 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path: Path) -> None:
             process.kill()
     assert list(temporary.iterdir()) == []
     assert everything(place) == before
-
-
-def test_the_folder_for_temporary_files_may_be_anywhere_but_is_the_only_one_written_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spec = raw_spec(tmp_path, make_store(tmp_path / "state", numbered(3000)))
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    plan(spec, full=True)
-    assert list(temporary.iterdir()) == []

@@ -41,9 +41,23 @@ def converge_a_part(ground: Ground) -> None:
         store.delete(GONE)
 
 
+def as_left() -> dict[bytes, bytes]:
+    """What the store shows then."""
+    return {key: value for key, value in (seen(OLD) | {MOVED: NEW}).items() if key != GONE}
+
+
 def put_back(ground: Ground, copy: Path) -> None:
     shutil.rmtree(ground.old)
     shutil.copytree(copy, ground.old)
+
+
+def put_back_from_before(folder: Path) -> Ground:
+    """A store of two databases whose old one is as it was before an adapter converged a part of it."""
+    ground = started(folder)
+    shutil.copytree(ground.old, folder / "copy")
+    converge_a_part(ground)
+    put_back(ground, folder / "copy")
+    return ground
 
 
 def as_killed(ground: Ground) -> Ground:

@@ -21,7 +21,6 @@ class Model:
 
     @property
     def first_bad(self) -> bytes | None:
-        """The first of them."""
         return min(self.bad, default=None)
 
     def change(self, changes: list[tuple[bytes, bytes | None]]) -> None:

@@ -129,7 +129,6 @@ class Ground:
 
     @property
     def path(self) -> Path:
-        """Of the new store."""
         return self.base / "new" if self.two else self.old
 
     def make(self, old: Records, *, flush: bool = True) -> None:

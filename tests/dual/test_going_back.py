@@ -6,11 +6,12 @@ RocksDB numbers manifests alike, so that a copy may have the manifest that the n
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from migrate import RefusedError, SpecError
-from migrate.dual import access
+from migrate.dual import access, opening
 from migrate.stores import cursor_file
 from tests.dual.crash import copy_as_it_stands
 from tests.dual.half_way import (
@@ -23,10 +24,12 @@ from tests.dual.half_way import (
     OLD,
     arrangements,
     as_killed,
+    as_left,
     assert_shows,
     converge_a_part,
     killed_before_the_second_file,
     put_back,
+    put_back_from_before,
     seen,
     started,
 )
@@ -47,34 +50,20 @@ def assert_asks(ground: Ground, why: str, shows: dict[str, dict[bytes, bytes]]) 
             assert_shows(store, expected)
 
 
-def test_a_copy_from_before_the_adapter_that_the_old_code_wrote_to(tmp_path: Path) -> None:
-    ground = started(tmp_path)
-    shutil.copytree(ground.old, tmp_path / "copy")
-    converge_a_part(ground)
-    put_back(ground, tmp_path / "copy")
-    by_old = {MOVED: BY_OLD, ADDED: BY_OLD, LEFT: BY_OLD}
-    ground.write_old(by_old)
+@pytest.mark.parametrize("by_old", [{MOVED: BY_OLD, ADDED: BY_OLD, LEFT: BY_OLD}, {}], ids=["written to", "unwritten"])
+def test_a_copy_from_before_the_adapter(tmp_path: Path, by_old: dict[bytes, bytes]) -> None:
+    """Without writes its manifest is the one that the adapter found first, and it has what was deleted since."""
+    ground = put_back_from_before(tmp_path)
+    if by_old:
+        ground.write_old(by_old)
     old = seen(OLD | by_old)
-    assert_asks(ground, "is not as an adapter left it", {"old-wins": old, "new-wins": old | {MOVED: NEW}})
-
-
-def test_a_copy_from_before_the_adapter_without_writes(tmp_path: Path) -> None:
-    """Its manifest is the one that the adapter found at its first opening, and it has what was deleted since."""
-    ground = started(tmp_path)
-    shutil.copytree(ground.old, tmp_path / "copy")
-    converge_a_part(ground)
-    put_back(ground, tmp_path / "copy")
-    old = seen(OLD)
     assert_asks(ground, "is not as an adapter left it", {"old-wins": old, "new-wins": old | {MOVED: NEW}})
 
 
 @pytest.mark.parametrize("opened", [1, 2, 3])
 def test_a_copy_whose_manifest_has_the_number_that_the_new_store_speaks_of(tmp_path: Path, opened: int) -> None:
     """The manifest alone would be in force: one of these was opened as often as the adapter opened the other."""
-    ground = started(tmp_path)
-    shutil.copytree(ground.old, tmp_path / "copy")
-    converge_a_part(ground)
-    put_back(ground, tmp_path / "copy")
+    ground = put_back_from_before(tmp_path)
     for _ in range(opened):
         ground.write_old({ADDED: BY_OLD})
     assert_asks(ground, "is not as an adapter left it", {"old-wins": seen(OLD | {ADDED: BY_OLD})})
@@ -88,8 +77,7 @@ def test_a_copy_from_between_two_sessions(tmp_path: Path) -> None:
     shutil.copytree(ground.old, tmp_path / "copy")
     converge_a_part(ground)
     put_back(ground, tmp_path / "copy")
-    expected = seen(OLD) | {MOVED: NEW}
-    del expected[GONE]  # moved before the copy was made
+    expected = as_left()  # what is gone was moved before the copy was made
     assert_asks(ground, "is not as an adapter left it", {"old-wins": expected, "new-wins": expected})
 
 
@@ -112,9 +100,7 @@ def test_a_copy_from_the_middle_of_an_opening(tmp_path: Path, write: int, monkey
         patched.setattr(cursor_file, "_write", copying)
         converge_a_part(ground)
     put_back(ground, tmp_path / "copy")
-    expected = seen(OLD) | {MOVED: NEW}
-    del expected[GONE]
-    assert_asks(ground, "is not as an adapter left it", {"new-wins": expected})
+    assert_asks(ground, "is not as an adapter left it", {"new-wins": as_left()})
 
 
 def test_a_copy_from_within_a_session_that_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,6 +170,25 @@ def test_old_wins_by_the_key_that_a_record_becomes(tmp_path: Path, two: bool, pa
         assert dict(store.all()) == expected
         store.converge(None, None)
         assert dict(store.all()) == expected
+
+
+@pytest.mark.parametrize("wins", ["old-wins", "new-wins"])
+def test_what_the_old_code_put_while_the_store_was_about_to_be_opened_is_found(
+    tmp_path: Path, wins: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ground = started(tmp_path)
+    converge_a_part(ground)
+    open_old: Callable[..., Any] = opening._open_old
+
+    def late(*arguments: object) -> object:
+        ground.write_old({ADDED: BY_OLD})
+        return open_old(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(opening, "_open_old", late)
+        store = ground.open(on_foreign_writes=wins)
+    with store:
+        assert_shows(store, as_left() | seen({ADDED: BY_OLD}))
 
 
 def test_an_answer_that_is_not_known_is_refused(tmp_path: Path) -> None:

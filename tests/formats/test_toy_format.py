@@ -42,7 +42,6 @@ _HEAD = struct.Struct("<qi")
 
 
 def pack_time(timestamp_ms: int) -> bytes:
-    """Eight bytes."""
     return struct.pack("<q", timestamp_ms)
 
 
@@ -57,7 +56,6 @@ class SizedValue:
     )
 
     def unpack(self, data: bytes) -> tuple[bytes, Carried]:
-        """Raises EntryError."""
         if len(data) < _HEAD.size:
             raise TruncatedEntryError("toy value", len(data), _HEAD.size)
         timestamp, size = _HEAD.unpack_from(data)
@@ -67,7 +65,6 @@ class SizedValue:
         return payload, {TIMESTAMP: timestamp}
 
     def pack(self, payload: bytes, carried: Carried) -> bytes:
-        """Without a timestamp, 0."""
         return _HEAD.pack(carried.get(TIMESTAMP, 0), len(payload)) + payload
 
 

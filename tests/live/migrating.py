@@ -34,7 +34,6 @@ class Application:
 
     @property
     def tasks(self) -> list[str]:
-        """By name."""
         return sorted(path.name for path in self.expected.iterdir())
 
     def rows(self, task: str, store: str) -> list[Row]:

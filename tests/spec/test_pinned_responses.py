@@ -9,7 +9,6 @@ import pytest
 from migrate import InterruptedMigrationError, RefusedError, Spec, cutover, plan, rollback, run, verify
 from migrate.errors import RegistryError
 from migrate.model.events import Event
-from migrate.spec.registry_http import TOKEN, USER_INFO
 from tests.shared.registry_server import Registry, Version, serving
 from tests.support import KEY_VALUE, make_spec, make_store, read_family
 
@@ -19,13 +18,6 @@ RECORDS = {b"key-%05d" % number: b"\0\0\0\0\1" + bytes([2 * (number % 60)]) for 
 CONVERTED = {key: b"\0\0\0\0\7" + value[5:] + b"\2" for key, value in RECORDS.items()}
 OF_LATER = b"\0\0\0\0\2\2"
 """Written by a schema that the registry has not had yet."""
-
-
-@pytest.fixture(autouse=True)
-def _no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (USER_INFO, TOKEN):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
 
 
 @pytest.fixture

@@ -244,12 +244,18 @@ def _offset_of_block(file: Path, at: float) -> int:
     return ((0, *ends)[number] + ends[number]) // 2
 
 
+def _damaged(folder: Path, at: float) -> Path:
+    """A store of one table, of which the block at this share is damaged."""
+    path = make_store(folder / "db", numbered(5000, value_size=50))
+    (file,) = path.glob("*.sst")
+    flip_byte(file, _offset_of_block(file, at))
+    return path
+
+
 @pytest.mark.parametrize("at", [0.0, 0.5, 1.0], ids=["first", "middle", "last"])
 def test_a_damaged_block_is_an_error_that_names_a_key(at: float, tmp_path: Path) -> None:
     records = numbered(5000, value_size=50)
-    path = make_store(tmp_path / "db", records)
-    (file,) = path.glob("*.sst")
-    flip_byte(file, _offset_of_block(file, at))
+    path = _damaged(tmp_path, at)
     seen: list[bytes] = []
     with pytest.raises(CorruptionError, match="block checksum mismatch") as caught, open_read_only(path) as database:
         for batch in database.batches("default"):
@@ -263,18 +269,14 @@ def test_a_damaged_block_is_an_error_that_names_a_key(at: float, tmp_path: Path)
 
 @pytest.mark.parametrize("at", [0.0, 0.5], ids=["first", "middle"])
 def test_a_sample_that_meets_a_damaged_block_is_an_error_too(at: float, tmp_path: Path) -> None:
-    path = make_store(tmp_path / "db", numbered(5000, value_size=50))
-    (file,) = path.glob("*.sst")
-    flip_byte(file, _offset_of_block(file, at))
-    with pytest.raises(CorruptionError, match="block checksum mismatch"), open_read_only(path) as database:
+    damaged = open_read_only(_damaged(tmp_path, at))
+    with pytest.raises(CorruptionError, match="block checksum mismatch"), damaged as database:
         database.sample("default", None, 5000)
 
 
 def test_a_scan_that_stays_off_the_damage_is_whole(tmp_path: Path) -> None:
     records = numbered(5000, value_size=50)
-    path = make_store(tmp_path / "db", records)
-    (file,) = path.glob("*.sst")
-    flip_byte(file, _offset_of_block(file, 0.9))
+    path = _damaged(tmp_path, 0.9)
     found = _scan(path, KeyRange(start=b"key-00001000", end=b"key-00002000"))
     assert found == list(records.items())[1000:2000]
     with pytest.raises(CorruptionError, match=r"beyond the key \"key-0000\d+\""):
@@ -282,11 +284,8 @@ def test_a_scan_that_stays_off_the_damage_is_whole(tmp_path: Path) -> None:
 
 
 def test_damage_at_the_start_of_a_range_is_not_an_empty_range(tmp_path: Path) -> None:
-    path = make_store(tmp_path / "db", numbered(5000, value_size=50))
-    (file,) = path.glob("*.sst")
-    flip_byte(file, _offset_of_block(file, 0.5))
     with pytest.raises(CorruptionError, match="key-00002500"):
-        _scan(path, KeyRange(start=b"key-00002500", end=b"key-00002510"))
+        _scan(_damaged(tmp_path, 0.5), KeyRange(start=b"key-00002500", end=b"key-00002510"))
 
 
 def test_damage_in_one_of_several_runs(tmp_path: Path) -> None:

@@ -81,7 +81,6 @@ class _Directories(StoreLayout):
         ]
 
     def lock_files(self, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:
-        """RocksDB's own."""
         return [folder / "LOCK" for each in partitions for folder in each.directories(path).values()]
 
     def number(self, partition: StorePartition) -> int:
@@ -94,11 +93,9 @@ class _Directories(StoreLayout):
 
 class _TableDiscovery(Discovery):
     def recognises(self, folder: Folder) -> bool:
-        """By its file."""
         return "toy.properties" in folder.files
 
     def store_directories(self, path: Path) -> Iterator[StoreDirectory]:
-        """One for each partition of a store."""
         for folder in sorted((path / "tables").iterdir()):
             if match := _TABLE.fullmatch(folder.name):
                 yield StoreDirectory(match[2], match[1], folder)
@@ -108,7 +105,6 @@ class _Tables(_Directories):
     discovery = _TableDiscovery()
 
     def place(self, task: str, store: str, *, is_segmented: bool) -> Path:
-        """Named by the store, then by the partition."""
         return Path(f"tables/{store}-{task}.db")
 
     def task_numbers(self, task: str) -> tuple[int, int]:
@@ -118,14 +114,12 @@ class _Tables(_Directories):
 
 class _TableOffsets(StoredOffsets):
     def within(self, application: str, partition: StorePartition, directories: Iterable[Path]) -> ChangelogOffsets:
-        """Under a key of the store."""
         with open_read_only(next(iter(directories))) as database:
             offset = database.get("default", OFFSET_KEY)
         line = (TABLES.changelog.topic(application, partition), int(partition.task), int(offset or -1))
         return ChangelogOffsets(lines=() if offset is None else (line,))
 
     def entries(self, partition: StorePartition, positions: ChangelogOffsets) -> dict[str, dict[bytes, bytes]]:
-        """The same."""
         return {"default": {OFFSET_KEY: b"%d" % positions.lines[0][2]}} if positions.lines else {}
 
 
@@ -143,7 +137,6 @@ TABLES = System(
 
 class _StateDiscovery(Discovery):
     def recognises(self, folder: Folder) -> bool:
-        """By its file."""
         return "toy.states" in folder.files
 
     def store_directories(self, path: Path) -> Iterator[StoreDirectory]:
@@ -157,21 +150,17 @@ class _States(_Directories):
     discovery = _StateDiscovery()
 
     def sibling(self, partition: StorePartition, number: int) -> str:
-        """Of the same stream."""
         return f"{Path(partition.task).parent}/{number}"
 
     def place(self, task: str, store: str, *, is_segmented: bool) -> Path:
-        """The stream and its partition are in the store's folder."""
         return Path(store, task)
 
     def task_name(self, numbers: tuple[int, int]) -> str:
-        """In a stream named by the subtopology."""
         return f"stream{numbers[0]}/{numbers[1]}"
 
 
 class _StateNames(ChangelogNames):
     def topic(self, application: str, partition: StorePartition) -> str:
-        """With the stream in it."""
         return f"changelog__{application}--{Path(partition.task).parent}--{partition.store}"
 
     def is_own(self, topic: str, partition: StorePartition) -> bool:
@@ -179,18 +168,15 @@ class _StateNames(ChangelogNames):
         return topic.endswith(self.topic("", partition).removeprefix("changelog__"))
 
     def renamed(self, topic: str, partition: StorePartition, store: str) -> str:
-        """The store's name is the last part."""
         return f"{topic.removesuffix(partition.store)}{store}"
 
     def store(self, application: str, topic: str) -> str | None:
-        """The last part."""
         is_one = topic.startswith(f"changelog__{application}--")
         return topic.rpartition("--")[2] if is_one else None
 
 
 class _StateOffsets(StoredOffsets):
     def within(self, application: str, partition: StorePartition, directories: Iterable[Path]) -> ChangelogOffsets:
-        """In the family of metadata."""
         with open_read_only(next(iter(directories))) as database:
             offset = database.get(METADATA, CHANGELOG_OFFSET)
         if offset is None:
@@ -199,7 +185,6 @@ class _StateOffsets(StoredOffsets):
         return ChangelogOffsets(lines=((topic, int(Path(partition.task).name), int.from_bytes(offset, "big")),))
 
     def entries(self, partition: StorePartition, positions: ChangelogOffsets) -> dict[str, dict[bytes, bytes]]:
-        """The same."""
         if not positions.lines or positions.lines[0][2] < 0:
             return {}
         return {METADATA: {CHANGELOG_OFFSET: positions.lines[0][2].to_bytes(8, "big")}}
@@ -220,7 +205,6 @@ STATES = System(
 
 class _Checkpoint(StoreLayout):
     def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool) -> list[StorePartition]:
-        """None is missing."""
         return [
             StorePartition(id=f"{folder.name}/{store}", store=store, task=folder.name, path=folder.relative_to(path))
             for store in stores
@@ -229,7 +213,6 @@ class _Checkpoint(StoreLayout):
         ]
 
     def lock_files(self, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:
-        """Nothing is locked."""
         return []
 
     def complete(self, folder: Path, path: Path, partitions: Sequence[StorePartition], known: Format) -> Iterable[Path]:
@@ -243,7 +226,6 @@ class _Checkpoint(StoreLayout):
 
 class _CheckpointDiscovery(Discovery):
     def recognises(self, folder: Folder) -> bool:
-        """By its file."""
         return "toy.checkpoint" in folder.files
 
     def foreign_entries(self, path: Path) -> Iterator[str]:
@@ -254,15 +236,12 @@ class _CheckpointDiscovery(Discovery):
 
 class _Zips(Archives):
     def of(self, path: Path, partition: StorePartition) -> Path:
-        """The newest version."""
         return path / partition.path / f"{version_of(path)}.zip"
 
     def unpack(self, archive: Path, partition: StorePartition, folder: Path) -> None:
-        """All of it."""
         shutil.unpack_archive(archive, folder)
 
     def pack(self, folder: Path, partition: StorePartition, application: Path, known: Format) -> bool:
-        """The newest version alone."""
         (application / partition.path).mkdir(parents=True)
         with zipfile.ZipFile(self.of(application, partition), "w") as archive:
             for file in sorted(folder.iterdir()):

@@ -76,20 +76,6 @@ def test_kafkas_own_bytes_are_read_and_written(vector: str) -> None:
     assert serde.encode(value) == stored
 
 
-@pytest.mark.parametrize(
-    ("serde", "value", "payload"),
-    [
-        # Streamiz's serdes are BitConverter.GetBytes of the number, on little-endian machines.
-        (NumberSerde("int64", "little"), 1, "0100000000000000"),
-        (NumberSerde("int32", "little"), -2, "feffffff"),
-        (NumberSerde("double", "little"), 1.0, "000000000000f03f"),
-    ],
-)
-def test_streamiz_numbers_are_little_endian(serde: Serde, value: float, payload: str) -> None:
-    assert serde.decode(bytes.fromhex(payload)) == value
-    assert serde.encode(value).hex() == payload
-
-
 @pytest.mark.parametrize("serde", PLAIN, ids=str)
 @given(data=st.data())
 def test_what_is_accepted_is_written_as_it_was_read(serde: Serde, data: st.DataObject) -> None:

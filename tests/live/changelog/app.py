@@ -57,7 +57,6 @@ class Program:
 
     @property
     def input(self) -> str:
-        """The topic that it reads."""
         return f"{self.application_id}-input"
 
     @property
@@ -67,7 +66,6 @@ class Program:
 
     @property
     def folder(self) -> Path:
-        """Its state directory."""
         return self.state_dir / self.application_id
 
     def next_version(self, *, kind: str | None = None, store: str | None = None) -> Program:

@@ -111,7 +111,6 @@ class Known:
     """The events of each command that are still to be killed at, before all of them are again."""
 
     def next_event(self, verb: str, rng: Random) -> str:
-        """One of the command's."""
         if not self.left.get(verb):
             mine = [name for name in EVENTS if name.partition(".")[0] == AT[verb]]
             self.left[verb] = rng.sample(mine, len(mine))

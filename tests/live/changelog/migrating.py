@@ -47,12 +47,10 @@ class Migration:
 
     @property
     def folder(self) -> Path:
-        """The folder of the spec and the schemas, beside the state."""
         return self.old.state_dir.parent
 
     @property
     def spec(self) -> Path:
-        """The spec's file."""
         return self.folder / "migration.toml"
 
     def write(self) -> Migration:

@@ -213,7 +213,6 @@ def begin_renamed(spec: Spec) -> None:
 
 
 def cut_over_renamed(spec: Spec) -> None:
-    """The whole of it."""
     begin_renamed(spec)
     cutover(spec)
 

@@ -86,7 +86,6 @@ class Chromium:
 
     @property
     def requests(self) -> list[str]:
-        """What the page asked for."""
         self.evaluate("1")
         return [
             event["params"]["request"]["url"]
@@ -105,7 +104,6 @@ class Chromium:
         self._call("Emulation.setEmulatedMedia", media="print")
 
     def close(self) -> None:
-        """The browser ends."""
         self._session = None
         self._call("Browser.close")
 

@@ -50,7 +50,6 @@ def done(
 
 
 def totals(chunks: tuple[ChunkDone, ...]) -> Totals:
-    """What they come to."""
     return Totals(
         chunks=len(chunks),
         records_in=sum(chunk.records_in for chunk in chunks),
@@ -215,7 +214,6 @@ def ugly_history(*, partitions: int = 64, chunks_each: int = 205) -> RunHistory:
 
 
 def empty_history() -> RunHistory:
-    """Nothing was done yet."""
     return good_history().model_copy(
         update={
             "state": "not started",

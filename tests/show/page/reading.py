@@ -31,13 +31,11 @@ class Page(HTMLParser):
         self.squeezed = "".join(self.text.split())
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Remember it."""
         self.elements.append((tag, dict(attrs)))
         if tag not in _VOID:
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Remember it."""
         self.elements.append((tag, dict(attrs)))
 
     def handle_endtag(self, tag: str) -> None:
@@ -52,7 +50,6 @@ class Page(HTMLParser):
             self.folded += data
 
     def attributes(self, name: str) -> list[str]:
-        """Every value of the attribute."""
         return [value or "" for _, found in self.elements for key, value in found.items() if key == name]
 
     def has(self, leaf: object) -> bool:

@@ -57,7 +57,6 @@ def planned(partitions: int, chunks: int, *, seed: int = 1, skew: float = 0.0) -
 
 
 def database(task: int) -> DatabaseInventory:
-    """One store partition of Kafka Streams."""
     records = 1_930_400 + 137 * task
     return DatabaseInventory(
         store_partition=f"0_{task}/orders",
@@ -198,7 +197,6 @@ def cost(chunks: tuple[Chunk, ...]) -> Cost:
 def check(
     name: str, claim: str, outcome: str = "ok", detail: str = "", *, fix: str = "", exit_code: int = 0
 ) -> CheckReport:
-    """One check, as a dry run lists it."""
     return CheckReport.model_validate(
         {"name": name, "claim": claim, "outcome": outcome, "detail": detail, "fix": fix, "exit_code": exit_code}
     )
