@@ -9,6 +9,7 @@ from typing import Any, Final
 import fastavro
 import pytest
 
+from tests.formats.avro.shapes import field, record, written_by
 from tests.live.kafka_streams import kinds
 from tests.live.kafka_streams.kinds import RETENTION_MS
 from tests.live.kafka_streams.program import require_live
@@ -16,26 +17,20 @@ from tests.live.migrating import make_application, migrate
 
 COUNT: Final = struct.Struct(">i")
 LONG_COUNT: Final = struct.Struct(">q")
-V1: Final[dict[str, Any]] = {
-    "type": "record",
-    "name": "Visits",
-    "fields": [
-        {"name": "count", "type": "int"},
-        {"name": "seconds", "type": "long"},
-        {"name": "pages", "type": {"type": "array", "items": "string"}},
-        {"name": "referer", "type": ["null", "string"], "default": None},
-    ],
-}
-V2: Final[dict[str, Any]] = {
-    "type": "record",
-    "name": "Visits",
-    "fields": [
-        {"name": "count", "type": "long"},
-        {"name": "seconds", "type": "double"},
-        {"name": "country", "type": "string", "default": "unknown"},
-        {"name": "urls", "aliases": ["pages"], "type": {"type": "array", "items": "string"}},
-    ],
-}
+V1: Final = record(
+    field("count", "int"),
+    field("seconds", "long"),
+    field("pages", {"type": "array", "items": "string"}),
+    field("referer", ["null", "string"], default=None),
+    name="Visits",
+)
+V2: Final = record(
+    field("count", "long"),
+    field("seconds", "double"),
+    field("country", "string", default="unknown"),
+    field("urls", {"type": "array", "items": "string"}, aliases=["pages"]),
+    name="Visits",
+)
 V1_PREFIX: Final = bytes.fromhex("0000000001")
 V2_PREFIX: Final = bytes.fromhex("0000000002")
 
@@ -52,7 +47,7 @@ def old_value(store: str, noise: bytes) -> bytes:
         "pages": [f"/page/{number}" for number in noise[:4]],
         "referer": noise.hex() if len(noise) % 3 else None,
     }
-    return V1_PREFIX + written(V1, visits)
+    return V1_PREFIX + written_by(V1, visits)
 
 
 def new_count(value: bytes) -> bytes:
@@ -62,13 +57,7 @@ def new_count(value: bytes) -> bytes:
 def new_visits(value: bytes) -> bytes:
     assert value.startswith(V1_PREFIX)
     read = fastavro.schemaless_reader(io.BytesIO(value[len(V1_PREFIX) :]), V1, V2)
-    return V2_PREFIX + written(V2, read)
-
-
-def written(schema: dict[str, Any], datum: object) -> bytes:
-    buffer = io.BytesIO()
-    fastavro.schemaless_writer(buffer, schema, datum)
-    return buffer.getvalue()
+    return V2_PREFIX + written_by(V2, read)
 
 
 COUNTS: Final = {"from": {"serde": "int32"}, "to": {"serde": "int64"}}

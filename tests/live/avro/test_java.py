@@ -12,6 +12,8 @@ import pytest
 
 from formats.avro.schema import AvroSchema, names_java_refuses
 from formats.encoding.varint import pack_varint
+from tests.formats.avro.shapes import record
+from tests.formats.avro.test_schema import COMMENTED
 from tests.live.avro.comparing import Expected, compare, expected, generate
 from tests.live.avro.java import VERSIONS, Case, JavaError, resolve_by_java
 from tests.live.kafka_streams.program import require_live
@@ -40,14 +42,6 @@ DEFAULTS: list[tuple[Json, Json]] = [
     (["null", "Order"], None),
     ({"type": "record", "name": "In", "fields": [{"name": "x", "type": "int", "default": 3}]}, {}),
 ]
-COMMENTED = """// who made it
-/* an "Order" */ {"type": "record", "name": "Order", // not "Line"
-  "doc": "see http://example.com/* and \\"//\\"",
-  "fields": [{"name": "a", "type": /**/ "int"}/* , {"name": "b", "type": "int"} */] }"""
-
-
-def _order(*fields: Json, **more: object) -> Json:
-    return {"type": "record", "name": "Order", "fields": list(fields), **more}
 
 
 def _aliased(name: str, *aliases: str, of: Json = "int", default: Json = 7) -> Json:
@@ -56,13 +50,13 @@ def _aliased(name: str, *aliases: str, of: Json = "int", default: Json = 7) -> J
 
 A: Json = {"name": "a", "type": "int"}
 ALIASES: list[tuple[Json, Json, bytes]] = [
-    (_order(A), _order(_aliased("full", "a"), _aliased("a", default=8)), b"\2\x10"),
-    (_order(A), _order(_aliased("x", "a"), _aliased("y", "a", default=8)), b"\x0e\2"),
-    (_order(A), _order({"name": "b", "type": ["null", "long"], "aliases": ["x", "a"]}), b"\2\2"),
-    (_order(A, name="Old"), _order(_aliased("b", "a"), aliases=["Old"]), b"\2"),
-    (_order(A, namespace="x"), _order(_aliased("b", "a"), namespace="y", aliases=["x.Order"]), b"\2"),
-    ([_order(A, name="Old"), "null"], ["null", _order(_aliased("b", "a"), aliases=["Old"])], b"\2\2"),
-    (_order(A), [_order(A, namespace="x"), _order(A, namespace="y")], b"\2\2"),
+    (record(A), record(_aliased("full", "a"), _aliased("a", default=8)), b"\2\x10"),
+    (record(A), record(_aliased("x", "a"), _aliased("y", "a", default=8)), b"\x0e\2"),
+    (record(A), record({"name": "b", "type": ["null", "long"], "aliases": ["x", "a"]}), b"\2\2"),
+    (record(A, name="Old"), record(_aliased("b", "a"), aliases=["Old"]), b"\2"),
+    (record(A, namespace="x"), record(_aliased("b", "a"), namespace="y", aliases=["x.Order"]), b"\2"),
+    ([record(A, name="Old"), "null"], ["null", record(_aliased("b", "a"), aliases=["Old"])], b"\2\2"),
+    (record(A), [record(A, namespace="x"), record(A, namespace="y")], b"\2\2"),
 ]
 
 
@@ -76,8 +70,8 @@ def _cases() -> Iterator[Expected]:
     yield case("long", "double", *map(pack_varint, FLOATS))
     yield case("float", "double", *(struct.pack("<f", each) for each in (0.1, -0.0, float("inf"))))
     for of, default in DEFAULTS:
-        yield case(_order(A), _order(A, {"name": "b", "type": of, "default": default}), b"\2")
-    yield case(COMMENTED, _order(A), b"\2")
+        yield case(record(A), record(A, {"name": "b", "type": of, "default": default}), b"\2")
+    yield case(COMMENTED, record(A), b"\2")
     for old, new, _ in ALIASES:
         yield case(old, new, b"\0\2" if isinstance(old, list) else b"\2")
 
@@ -121,12 +115,12 @@ def test_java_refuses_the_names_that_a_plan_warns_of(version: str) -> None:
         schema
         for name in NAMES
         for schema in (
-            _order({"name": name, "type": "int"}),
-            _order(A, name=name),
-            _order(A, aliases=[name, f"{name}.X"]),
-            _order({**A, "aliases": [name]}),
+            record({"name": name, "type": "int"}),
+            record(A, name=name),
+            record(A, aliases=[name, f"{name}.X"]),
+            record({**A, "aliases": [name]}),
             {"type": "enum", "name": "E", "symbols": [name]},
-            *([_order(A, namespace=name)] if version > "1.12" else []),  # 1.11 takes any namespace
+            *([record(A, namespace=name)] if version > "1.12" else []),  # 1.11 takes any namespace
         )
     ]
     texts = [json.dumps(schema) for schema in schemas]
