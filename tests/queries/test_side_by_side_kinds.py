@@ -20,10 +20,13 @@ from migrate.queries.side_by_side import MOST_RECORDS, SideBySideStores
 from migrate.show.output import Output
 from migrate.show.sides import GetForm, get_page, show_get
 from tests.queries.open.test_migration import cut_over_renamed
+from tests.shared.totals import JSON
 from tests.shared.windowed import MINUTE, make_segments, session_key, session_time, window_key, windowed_spec
 from tests.support import KEY_VALUE, TIMESTAMPED, make_families, make_spec, make_store, open_store, read_family
 
 VERSIONED = "kafka-streams.versioned"
+WINDOWS = ("kafka-streams.window", "kafka-streams.timestamped-window")
+SESSIONS = ("kafka-streams.session", "kafka-streams.headers-session")
 ALLOW = ["changelog", "unclean-source"]
 SINCE = struct.pack(">q", 90_000)
 LATEST = struct.pack(">q", -1)
@@ -54,14 +57,7 @@ def test_windows_of_one_key_among_keys_that_it_begins(tmp_path: Path, size: int)
     make_segments(tmp_path / "app/0_0/win", own, size)
     make_segments(tmp_path / "app/0_1/win", {window_key(b"other", 7): b"x"}, size)
     retention = {"retention_ms": 3 * size, "segment_ms": size}
-    spec = windowed_spec(
-        tmp_path,
-        "kafka-streams.window",
-        "kafka-streams.timestamped-window",
-        source=retention,
-        target=retention,
-        conversion={"allow": ALLOW},
-    )
+    spec = windowed_spec(tmp_path, *WINDOWS, source=retention, target=retention, conversion={"allow": ALLOW})
     stores = SideBySideStores(spec)
     assert set(_verdicts(stores.get("win", "a"))) == {"not there yet"}
     run(spec)
@@ -85,9 +81,7 @@ def test_windows_of_one_key_among_keys_that_it_begins(tmp_path: Path, size: int)
 
 def test_a_window_that_only_the_new_store_has_is_shown(tmp_path: Path) -> None:
     make_segments(tmp_path / "app/0_0/win", {window_key(b"a", 0): b"0", window_key(b"a", 9): b"9"}, SPAN)
-    spec = windowed_spec(
-        tmp_path, "kafka-streams.window", "kafka-streams.timestamped-window", conversion={"allow": ALLOW}
-    )
+    spec = windowed_spec(tmp_path, *WINDOWS, conversion={"allow": ALLOW})
     run(spec)
     cutover(spec)
     with open_store(tmp_path / "app/0_0/win/win.0") as database:
@@ -106,9 +100,7 @@ def test_a_window_that_only_the_new_store_has_is_shown(tmp_path: Path) -> None:
 def test_windows_beyond_the_limit_are_told_of(tmp_path: Path) -> None:
     own = {window_key(b"a", start): b"v" for start in range(3 * MOST_RECORDS)}
     make_segments(tmp_path / "app/0_0/win", own, SPAN)
-    spec = windowed_spec(
-        tmp_path, "kafka-streams.window", "kafka-streams.timestamped-window", conversion={"allow": ALLOW}
-    )
+    spec = windowed_spec(tmp_path, *WINDOWS, conversion={"allow": ALLOW})
     run(spec)
     report = SideBySideStores(spec).get("win", "a")
     assert (len(report.records), report.is_complete) == (MOST_RECORDS, False)
@@ -120,9 +112,7 @@ def test_sessions_are_compared_by_both_times(tmp_path: Path) -> None:
     times = [(0, 5), (0, 6), (7, 7), (7, SPAN + 3)]
     own = {session_key(key, *each): b"%d-%d" % each for key in (b"a", b"ab") for each in times}
     make_segments(tmp_path / "app/0_0/win", own, SPAN, time=session_time)
-    spec = windowed_spec(
-        tmp_path, "kafka-streams.session", "kafka-streams.headers-session", conversion={"allow": ALLOW}
-    )
+    spec = windowed_spec(tmp_path, *SESSIONS, conversion={"allow": ALLOW})
     run(spec)
     stores = SideBySideStores(spec)
     found = _found(stores.get("win", "a"))
@@ -259,8 +249,7 @@ def test_a_report_ends_after_some_bytes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("levels", [90, 200, 500, 100_000])
 def test_a_value_of_many_levels_does_not_break_the_report(tmp_path: Path, levels: int) -> None:
-    json_ = {"from": {"serde": "json"}, "to": {"serde": "json"}}
-    spec = _plain(tmp_path, {b"a": b"[" * levels + b"]" * levels, b"b": b"[]"}, conversion={"value": json_})
+    spec = _plain(tmp_path, {b"a": b"[" * levels + b"]" * levels, b"b": b"[]"}, conversion={"value": JSON})
     deep, plain = SideBySideStores(spec).first(None).records
     assert (plain.old and plain.old.value) == []
     assert deep.old is not None
@@ -274,9 +263,8 @@ def test_paths_tell_names_with_dots_from_objects(tmp_path: Path) -> None:
     def dotted(record: StateRecord) -> StateRecord:
         return replace(record, value={**record.value, "a.b": 2, "\ud83d": 3})
 
-    json_ = {"from": {"serde": "json"}, "to": {"serde": "json"}}
     text = b'{"a.b":1,"a":{"b":1}}'
-    spec = _plain(tmp_path, {b"k": text}, conversion={"value": json_, "function": dotted})
+    spec = _plain(tmp_path, {b"k": text}, conversion={"value": JSON, "function": dotted})
     (found,) = SideBySideStores(spec).get(None, "k").records
     assert found.verdict == "rejected"  # half a surrogate pair is no text
     assert found.old is not None
@@ -289,8 +277,7 @@ def test_numbers_are_shown_as_they_are_stored_and_kept_where_nobody_touched_them
         return replace(record, value={**record.value, "v": 2})
 
     text = b'{"price":14.7600, "total":123456789012345678.12,"none":-0}'
-    json_ = {"from": {"serde": "json"}, "to": {"serde": "json"}}
-    spec = _plain(tmp_path, {b"k": text}, conversion={"value": json_, "function": marked})
+    spec = _plain(tmp_path, {b"k": text}, conversion={"value": JSON, "function": marked})
     run(spec)
     report = SideBySideStores(spec).get(None, "k")
     (found,) = report.records
@@ -308,9 +295,8 @@ def test_numbers_are_shown_as_they_are_stored_and_kept_where_nobody_touched_them
 
 
 def test_json_keys_and_values_stay_byte_for_byte_without_a_function(tmp_path: Path) -> None:
-    json_ = {"from": {"serde": "json"}, "to": {"serde": "json"}}
     records = {b'{"id" : %d.0}' % number: b' [ 1.50,"\\u00e9" ] ' for number in range(3)}
-    spec = _plain(tmp_path, records, KEY_VALUE, conversion={"value": json_, "key": json_})
+    spec = _plain(tmp_path, records, KEY_VALUE, conversion={"value": JSON, "key": JSON})
     run(spec)
     cutover(spec)
     assert read_family(tmp_path / "app/0_0/rocksdb/orders") == records
@@ -319,26 +305,23 @@ def test_json_keys_and_values_stay_byte_for_byte_without_a_function(tmp_path: Pa
 
 
 def test_json_keys_that_a_function_would_have_written_again_are_refused(tmp_path: Path) -> None:
-    json_ = {"from": {"serde": "json"}, "to": {"serde": "json"}}
     allow = [*ALLOW, "key-change"]
-    spec = _plain(tmp_path, {b'{"a" : 1}': b"x"}, conversion={"key": json_, "function": lambda r: r, "allow": allow})
+    spec = _plain(tmp_path, {b'{"a" : 1}': b"x"}, conversion={"key": JSON, "function": lambda r: r, "allow": allow})
     with pytest.raises(RefusedError, match="keys would change their order from json to json"):
         run(spec)
 
 
 def test_json_keys_with_spaces_are_found_in_windows(tmp_path: Path) -> None:
-    json_ = {"from": {"serde": "json"}, "to": {"serde": "json"}}
     own = {window_key(b'{"a" : 1}', 30 * MINUTE): b"x"}
     make_segments(tmp_path / "app/0_0/win", own, 10 * SPAN)
-    spec = windowed_spec(tmp_path, "kafka-streams.window", conversion={"key": json_, "allow": ALLOW})
+    spec = windowed_spec(tmp_path, "kafka-streams.window", conversion={"key": JSON, "allow": ALLOW})
     run(spec)
     key = base64.b64encode(b'{"a" : 1}').decode()
     assert _verdicts(SideBySideStores(spec).get(None, key, encoding="base64")) == ["equal"]
 
 
 def test_half_a_surrogate_pair_can_be_printed(tmp_path: Path) -> None:
-    json_ = {"from": {"serde": "json"}, "to": {"serde": "json"}}
-    spec = _plain(tmp_path, {b"k": b'{"\\ud83d":"\\ud83d"}'}, conversion={"value": json_})
+    spec = _plain(tmp_path, {b"k": b'{"\\ud83d":"\\ud83d"}'}, conversion={"value": JSON})
     report = SideBySideStores(spec).get(None, "k")
     (found,) = json.loads(Output().document(report))["records"]
     assert found["old"]["value"] == {"\ud83d": "\ud83d"}

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from formats import StateRecord
-from migrate import Spec, plan
+from migrate import Spec
 from migrate.dry_run.dry_run_report import DryRunReport
 from migrate.show.output import Output
 from migrate.show.page.dry_run_page import dry_run_page
 from migrate.show.text.plan_text import show_plan
+from tests.dry_run.support import planned
 from tests.support import KEY_VALUE, RAW, TIMESTAMPED, make_families, make_spec, make_store
 
 SAME = "a long description " * 40
@@ -40,8 +41,7 @@ def paid(record: StateRecord) -> StateRecord:
 @pytest.mark.parametrize("head", [0, 3, 100, 900, 5000])
 def test_before_and_after_are_cut_where_they_first_differ(head: int, tail: bytes, tmp_path: Path) -> None:
     value = "ü".encode() * (head // 2) + b"open" + tail
-    report = plan(_spec(tmp_path, lambda _: value, conversion={"function": paid, "allow": ["changelog"]}))
-    assert report.tried is not None
+    report = planned(_spec(tmp_path, lambda _: value, conversion={"function": paid, "allow": ["changelog"]}))
     example = report.tried.examples[0]
     assert "open" in example.value.text and "paid" in example.new_value.text
     assert b"open".hex() in example.value.hex and b"paid".hex() in example.new_value.hex
@@ -61,8 +61,7 @@ def test_decoded_values_are_cut_where_they_first_differ(tmp_path: Path) -> None:
     sides = {"from": {"serde": "json"}, "to": {"serde": "json"}}
     value = json.dumps({"text": SAME, "status": "open"}).encode()
     spec = _spec(tmp_path, lambda _: value, conversion={"value": sides, "function": _settled, "allow": ["changelog"]})
-    report = plan(spec)
-    assert report.tried is not None
+    report = planned(spec)
     for fields, word in ((report.tried.examples[0].old_fields, "open"), (report.tried.examples[0].fields, "paid")):
         assert word in dict(fields)["value"]
         assert len(dict(fields)["value"]) < len(value) / 2
@@ -74,7 +73,7 @@ def _settled(record: StateRecord) -> StateRecord:
 
 
 def test_the_verdict_and_what_failed_come_first(tmp_path: Path) -> None:
-    report = plan(_spec(tmp_path, lambda n: b"x" * n, run={"chunk_size": "1 KiB"}, conversion={"function": _refuse}))
+    report = planned(_spec(tmp_path, lambda n: b"x" * n, run={"chunk_size": "1 KiB"}, conversion={"function": _refuse}))
     assert report.verdict.exit_code != 0
     lines = _lines(report)
     assert lines[1] == report.verdict.sentence
@@ -92,8 +91,7 @@ def _refuse(_: StateRecord) -> StateRecord:
 
 
 def test_an_estimate_with_equal_bounds_is_one_number(tmp_path: Path) -> None:
-    report = plan(_spec(tmp_path, lambda n: b"x" * n))
-    assert report.found is not None
+    report = planned(_spec(tmp_path, lambda n: b"x" * n))
     even = {"exact": False, "at_least": 30, "at_most": 30}
     found = report.found.model_copy(update=even)
     text = "\n".join(_lines(report.model_copy(update={"found": found})))
@@ -107,13 +105,12 @@ def test_one_position_is_one_number_everywhere(tmp_path: Path) -> None:
     application = tmp_path / "orders-app"
     make_families(application / "0_0/rocksdb/orders", {"default": {b"k": b"v"}})
     (application / "0_0/.checkpoint").write_text("0\n1\norders-app-orders-changelog 0 500082\n")
-    report = plan(
+    report = planned(
         make_spec(tmp_path, application, source_format=KEY_VALUE, target_format=TIMESTAMPED, source={"store": "orders"})
     )
     text = "\n".join(_lines(report))
     assert "position 500083 of orders-app-orders-changelog-0" in text
     assert "500082" not in text
     assert "500,083" in dry_run_page(report) and "500,082" not in dry_run_page(report)
-    assert report.found is not None
     (position,) = report.found.databases[0].positions
     assert (position.offset, position.position) == (500_082, 500_083), "the owner's number, and the broker's"

@@ -1,7 +1,6 @@
 """Payloads as byte operations: the same as decode and encode, also in what is refused."""
 
 import pickle
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -32,6 +31,12 @@ NUMBERS = [
 ]
 
 
+def _compiled(source: Serde, target: Serde) -> tuple[Operation, ...]:
+    operations = compile_serdes(source, target)
+    assert operations is not None
+    return operations
+
+
 def _by_reference(source: Serde, target: Serde, payload: bytes) -> bytes | None:
     try:
         return target.encode(resolving(source, target).decode(payload))
@@ -49,14 +54,12 @@ def _by_program(operations: tuple[Operation, ...], payload: bytes) -> bytes | No
 @pytest.mark.parametrize(("source", "target"), NUMBERS, ids=str)
 @given(payload=st.binary(max_size=10) | st.binary(min_size=8, max_size=8) | st.binary(min_size=4, max_size=4))
 def test_numbers_change_their_byte_order(source: Serde, target: Serde, payload: bytes) -> None:
-    operations = compile_serdes(source, target)
-    assert operations is not None
+    operations = _compiled(source, target)
     assert _by_program(operations, payload) == _by_reference(source, target, payload)
 
 
 def test_a_number_reads_as_what_is_done() -> None:
-    operations = compile_serdes(NumberSerde("int64", "little"), NumberSerde("int64"))
-    assert operations is not None
+    operations = _compiled(NumberSerde("int64", "little"), NumberSerde("int64"))
     assert ", ".join(map(str, operations)) == "reverse 8"
     assert run_operations(operations, bytes.fromhex("0100000000000000")).hex() == "0000000000000001"
 
@@ -87,8 +90,7 @@ def _target(frame: Frame) -> AvroSerde:
 @given(data=st.data())
 def test_avro_changes_its_schema_and_its_frame(source: Frame, target: Frame, data: st.DataObject) -> None:
     old, new = _source(source), _target(target)
-    operations = compile_serdes(old, new)
-    assert operations is not None
+    operations = _compiled(old, new)
     schema_id, schema = data.draw(st.sampled_from(old.schemas))
     payload = AvroSerde(((schema_id, schema),), source).encode(data.draw(OBJECTS[schema]))
     expected = _by_reference(old, new, payload)
@@ -110,16 +112,14 @@ def _damaged(payload: bytes, data: st.DataObject) -> bytes:
 @given(payload=st.binary(max_size=24))
 def test_any_bytes_fare_alike(payload: bytes) -> None:
     old, new = _source("confluent"), _target("confluent")
-    operations = compile_serdes(old, new)
-    assert operations is not None
+    operations = _compiled(old, new)
     for framed in (payload, b"\0\0\0\0\1" + payload, b"\0\0\0\0\4" + payload):
         assert _by_program(operations, framed) == _by_reference(old, new, framed)
 
 
 def test_operations_are_data() -> None:
-    operations = compile_serdes(_source("confluent"), _target("confluent"))
+    operations = _compiled(_source("confluent"), _target("confluent"))
     assert pickle.loads(pickle.dumps(operations)) == operations
-    assert operations is not None
     shown = ", ".join(map(str, operations))
     assert "choose (0000000001: insert 0000000007, avro (" in shown
     assert "0000000004: insert 0000000007, avro (" in shown
@@ -149,5 +149,4 @@ def test_what_must_be_looked_at_has_no_operations(source: Serde, target: Serde) 
 
 
 def test_bytes_are_copied() -> None:
-    operations: Any = compile_serdes(BYTES, BYTES)
-    assert run_operations(operations, b"anything") == b"anything"
+    assert run_operations(_compiled(BYTES, BYTES), b"anything") == b"anything"

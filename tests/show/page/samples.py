@@ -19,6 +19,7 @@ from migrate.dry_run.dry_run_report import (
 from migrate.model.key_range import KeyRange
 from migrate.model.plan import Chunk
 from migrate.model.preview import Shown
+from tests.dry_run.support import Planned
 
 MIB = 2**20
 NOON = 1768478400000  # 2026-01-15 12:00:00 UTC
@@ -220,9 +221,9 @@ GOOD_CHECKS = (
 )
 
 
-def good_report() -> DryRunReport:
+def good_report() -> Planned:
     """Four store partitions, ready to go."""
-    return DryRunReport(
+    return Planned(
         name="orders-timestamped",
         source_format="kafka-streams.key-value",
         target_format="kafka-streams.timestamped-key-value",

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from migrate import plan
 from migrate.model.display import visible
 from migrate.show.page.dry_run_page import dry_run_page
 from migrate.show.page.run_page import run_page
 from migrate.spec.spec import parse_spec
+from tests.dry_run.support import planned
 from tests.show.page.chromium import Chromium, chromium
 from tests.show.page.histories import empty_history, good_history, ugly_history
 from tests.show.page.hostile import HOSTILE, ugly_report
@@ -79,8 +79,7 @@ def _real_report(folder: Path) -> str:
         "source": {"format": KEY_VALUE, "path": str(folder / "state/app"), "store": "orders"},
         "target": {"format": TIMESTAMPED},
     }
-    report = plan(parse_spec(content, base_dir=folder))
-    assert report.tried is not None
+    report = planned(parse_spec(content, base_dir=folder))
     assert report.tried.converted == 1000
     assert all(HOSTILE[0] in example.key.text for example in report.tried.examples)
     return dry_run_page(report)
