@@ -106,13 +106,15 @@ def _letters(home: Path) -> list[dict[str, object]]:
     return sorted(rows, key=lambda row: (row["chunk"], row["key"]))
 
 
+def _receipt_with_reject(tmp_path: Path, number: int) -> Receipt:
+    rejects = KeepRejects("here", "db", tmp_path / f"{number}.parquet", None)
+    rejects.add("default", b"k%d" % number, b"v", "no", "odd.py:5")
+    rejects.finish()
+    return receipt(number=number, rejects_file=f"{number}.parquet")
+
+
 def test_dead_letters_are_appended_once_per_attempt(tmp_path: Path) -> None:
-    receipts = []
-    for number in range(3):
-        rejects = KeepRejects("here", "db", tmp_path / f"{number}.parquet", None)
-        rejects.add("default", b"k%d" % number, b"v", "no")
-        rejects.finish()
-        receipts.append(receipt(number=number, rejects_file=f"{number}.parquet"))
+    receipts = [_receipt_with_reject(tmp_path, number) for number in range(3)]
     assert write_dead_letters(tmp_path, receipts[:2]) == tmp_path / DEAD_LETTERS
     write_dead_letters(tmp_path, receipts)
     write_dead_letters(tmp_path, receipts)
@@ -135,13 +137,6 @@ def test_reasons_that_differ_in_their_numbers_are_one() -> None:
     assert (several.reason, several.records, several.place) == ("column # of #", 3, "odd.py:5")
     assert [example.reason for example in several.examples] == ["column 46 of 0x046", "column 47 of 0x047"]
     assert (one.reason, one.records, one.place) == ("column 49 of 0x1", 1, "odd.py:9")
-
-
-def _receipt_with_reject(tmp_path: Path, number: int) -> Receipt:
-    rejects = KeepRejects("here", "db", tmp_path / f"{number}.parquet", None)
-    rejects.add("default", b"k%d" % number, b"v", "no", "odd.py:5")
-    rejects.finish()
-    return receipt(number=number, rejects_file=f"{number}.parquet")
 
 
 def test_dead_letters_of_chunks_that_were_rewritten_leave_the_table(tmp_path: Path) -> None:

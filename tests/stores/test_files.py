@@ -2,6 +2,7 @@
 
 import errno
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,12 +39,17 @@ def test_write_durably_replaces_the_whole_file(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
 
 
-def test_write_durably_leaves_the_old_file_where_it_fails(tmp_path: Path) -> None:
-    file = tmp_path / "plan.json"
-    write_durably(file, b"first")
-    with pytest.raises(TypeError):
-        write_durably(file, "not bytes")  # type: ignore[arg-type]
-    assert file.read_bytes() == b"first"
+@pytest.mark.parametrize(
+    ("write", "second", "error"),
+    [(write_durably, "not bytes", TypeError), (write_new, b"of another writer", FileExistsError)],
+)
+def test_a_write_that_fails_leaves_the_old_file(
+    write: Callable[..., None], second: object, error: type[Exception], tmp_path: Path
+) -> None:
+    write(tmp_path / "plan.json", b"first")
+    with pytest.raises(error):
+        write(tmp_path / "plan.json", second)
+    assert (tmp_path / "plan.json").read_bytes() == b"first"
     assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
 
 
@@ -106,15 +112,6 @@ def test_files_named_are_found_in_order_and_not_through_links(tmp_path: Path) ->
         "b/IDENTITY",
     ]
     assert list(files_named("IDENTITY", tmp_path / "missing")) == []
-
-
-def test_of_two_writers_of_a_new_file_one_succeeds(tmp_path: Path) -> None:
-    file = tmp_path / "entry.json"
-    write_new(file, b"first")
-    with pytest.raises(FileExistsError):
-        write_new(file, b"second")
-    assert file.read_bytes() == b"first"
-    assert [path.name for path in tmp_path.iterdir()] == ["entry.json"]
 
 
 def test_write_durably_syncs_the_file_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,22 +24,20 @@ TIMES = [(0, MAX_TIME), (MINUTE, 2 * MINUTE), (MINUTE - 1, MINUTE), (70_000, 200
 
 
 @pytest.mark.parametrize(("time_from", "time_to"), TIMES)
-@pytest.mark.parametrize("key", [b"", b"\x00", b"a", b"ab", b"ab\x00", b"\xff" * 12, b"none"])
-def test_a_key_finds_its_own_windows_the_oldest_first(tmp_path: Path, key: bytes, time_from: int, time_to: int) -> None:
+@pytest.mark.parametrize("key", [b"", b"\x00", b"a", b"ab", b"ab\x00", b"\xff" * 12, b"none", None])
+def test_windows_of_a_key_or_of_all_come_by_segment_and_then_by_key(
+    tmp_path: Path, key: bytes | None, time_from: int, time_to: int
+) -> None:
     view = window_view(tmp_path, RECORDS)
     expected = in_order(
-        RECORDS, window_time, lambda stored: stored[:-12] == key and time_from <= window_time(stored) <= time_to
+        RECORDS,
+        window_time,
+        lambda stored: key in (stored[:-12], None) and time_from <= window_time(stored) <= time_to,
     )
-    assert [each.value for each in view.fetch(key, time_from, time_to)] == expected
-    assert [each.value for each in view.backward_fetch(key, time_from, time_to)] == expected[::-1]
-
-
-@pytest.mark.parametrize(("time_from", "time_to"), TIMES)
-def test_all_windows_of_a_time_come_by_segment_and_then_by_key(tmp_path: Path, time_from: int, time_to: int) -> None:
-    view = window_view(tmp_path, RECORDS)
-    expected = in_order(RECORDS, window_time, lambda stored: time_from <= window_time(stored) <= time_to)
-    assert [each.value for each in view.fetch_all(time_from, time_to)] == expected
-    assert [each.value for each in view.backward_fetch_all(time_from, time_to)] == expected[::-1]
+    asked = (time_from, time_to) if key is None else (key, time_from, time_to)
+    for ask, wanted in (("fetch", expected), ("backward_fetch", expected[::-1])):
+        found = getattr(view, f"{ask}_all" if key is None else ask)(*asked)
+        assert [each.value for each in found] == wanted
 
 
 @pytest.mark.parametrize(
