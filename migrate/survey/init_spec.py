@@ -218,18 +218,13 @@ def choose_store(located: Located, store: str | None, target: Format) -> str | N
     names = {each.store for each in databases_of(located.application) if each.is_segment == target.is_segmented}
     if len(names) == 1:
         return names.pop()
-    raise _no_single_store(located.path, names, target)
-
-
-def _no_single_store(application: Path, names: set[str], target: Format) -> SpecError | RefusedError:
     if not names:
         kind = "windowed or session" if target.is_segmented else "key-value"
-        return RefusedError(
-            f"{application} holds no {kind} store, which {target.id} is", hint="stateferry inspect shows what is there"
+        raise RefusedError(
+            f"{located.path} holds no {kind} store, which {target.id} is", hint="stateferry inspect shows what is there"
         )
-    stores = [store for store in inspect(application).stores if store.name in names]
-    listed = "\n".join(f"  - {_in_words(store)}" for store in stores)
-    return SpecError(f"{application} holds several stores:\n{listed}", hint="choose one with --store NAME")
+    listed = "\n".join(f"  - {_in_words(store)}" for store in inspect(located.path).stores if store.name in names)
+    raise SpecError(f"{located.path} holds several stores:\n{listed}", hint="choose one with --store NAME")
 
 
 def is_segmented(located: Located, store: str | None) -> bool:
