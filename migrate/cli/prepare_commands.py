@@ -106,6 +106,7 @@ def init(path: str, *, output: str, **options: Any) -> None:  # noqa: ANN401 - t
 
 
 @click.command()
+@spec_verb
 @html_option
 @click.option("--full", is_flag=True, help="Read and convert every record instead of a sample, for exact counts.")
 @click.option(
@@ -117,7 +118,6 @@ def init(path: str, *, output: str, **options: Any) -> None:  # noqa: ANN401 - t
 @click.option("--seed", type=int, default=0, show_default=True, help="The seed of the sample.")
 @click.option("--slots", type=click.IntRange(min=1), help="Chunks at a time, for the estimated time. [default: cores]")
 @changelog_end_option
-@spec_verb
 def plan(spec: Spec, *, page: str | None, ends: tuple[str, ...], **options: Any) -> int:  # noqa: ANN401
     """Report what a run would do, without changing anything.
 
@@ -147,10 +147,10 @@ def plan(spec: Spec, *, page: str | None, ends: tuple[str, ...], **options: Any)
 
 
 @click.command()
+@spec_verb
 @click.option("--master", default="local[*]", show_default=True, help="The Spark master that a run would use.")
 @click.option("--no-spark", is_flag=True, help="Skip the checks that need Spark and a JVM.")
 @changelog_end_option
-@spec_verb
 def doctor(spec: Spec, *, master: str, no_spark: bool, ends: tuple[str, ...]) -> int:
     """Check that a run can start: old store, disks, permissions, Java, Spark, executors.
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from migrate.cli.command import verb
-from migrate.cli.options import complete_formats, current_output, spec_argument
+from migrate.cli.command import spec_verb, verb
+from migrate.cli.options import complete_formats, current_output
 from migrate.errors import SpecError
 from migrate.queries.host_options import HostOptions
 
@@ -79,13 +79,12 @@ def host_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @click.command()
-@spec_argument
+@spec_verb
 @click.argument("key")
 @click.option("--store", help="The store, where the spec has several.")
 @click.option("--window", metavar="START[,END]", help="One window by its start, or a session by start and end, in ms.")
 @click.option("--base64", "is_base64", is_flag=True, help="KEY is the serialized key in base64, whatever the serde.")
-@verb
-def get(spec: str, key: str, *, store: str | None, window: str | None, is_base64: bool) -> None:
+def get(spec: Spec, key: str, *, store: str | None, window: str | None, is_base64: bool) -> None:
     """Show the record of a key in the old store and in the new one.
 
     Between them stands what the conversion makes of the old record. KEY is a text, number or JSON, as the serde of
@@ -99,10 +98,9 @@ def get(spec: str, key: str, *, store: str | None, window: str | None, is_base64
     """
     from migrate.queries.side_by_side import SideBySideStores, stated_window
     from migrate.show.sides import show_get
-    from migrate.spec.spec import load_spec
 
     encoding = "base64" if is_base64 else None
-    report = SideBySideStores(load_spec(spec)).get(store, key, stated_window(window), encoding=encoding)
+    report = SideBySideStores(spec).get(store, key, stated_window(window), encoding=encoding)
     current_output().show(report, show_get)
 
 

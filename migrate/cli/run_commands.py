@@ -26,8 +26,8 @@ _MOST_OF_A_CORE = 0.1
 
 
 @click.command()
-@html_option
 @spec_verb
+@html_option
 @without_garbage_collection()
 def report(spec: Spec, *, page: str | None) -> None:
     """Report what was done: runs, chunks, rejects, verification.
@@ -80,12 +80,12 @@ def _without_spark(*, no_spark: bool, jobs: int | None) -> int:
 
 
 @click.command()
+@spec_verb
 @_master
 @_no_spark
 @_jobs
 @click.option("--cutover", "and_cutover", is_flag=True, help="Afterwards, put the new stores in place of the old ones.")
 @run_options
-@spec_verb
 def run(
     spec: Spec,
     master: str,
@@ -129,11 +129,11 @@ def rejects(spec: Spec) -> None:
 
 
 @click.command()
+@spec_verb
 @_master
 @_no_spark
 @_jobs
 @replay_options
-@spec_verb
 def replay(spec: Spec, master: str, *, no_spark: bool, jobs: int | None, **options: Any) -> None:  # noqa: ANN401
     """Go on with a fixed function: rewrite the chunks that lack rejected records.
 
@@ -149,6 +149,7 @@ def replay(spec: Spec, master: str, *, no_spark: bool, jobs: int | None, **optio
 
 
 @click.command()
+@spec_verb
 @click.option("--watch", is_flag=True, help="Follow the run of another process until it ends.")
 @click.option(
     "--interval",
@@ -157,7 +158,6 @@ def replay(spec: Spec, master: str, *, no_spark: bool, jobs: int | None, **optio
     show_default=True,
     help="Seconds between two updates of --watch.",
 )
-@spec_verb
 def status(spec: Spec, *, watch: bool, interval: float) -> None:
     """Show the state of a migration.
 
@@ -201,13 +201,13 @@ def _follow(spec: Spec, interval: float, output: Output) -> None:
 
 
 @click.command()
+@spec_verb
 @click.option(
     "--mode", type=click.Choice(["full", "digest"]), default="full", show_default=True, help="How to compare."
 )
 @_master
 @_no_spark
 @_jobs
-@spec_verb
 def verify(spec: Spec, *, mode: Literal["full", "digest"], master: str, no_spark: bool, jobs: int | None) -> None:
     """Compare the new stores on disk with the converted old ones.
 
@@ -231,9 +231,9 @@ def verify(spec: Spec, *, mode: Literal["full", "digest"], master: str, no_spark
 
 
 @click.command("catch-up")
+@spec_verb
 @click.option("--master", help="A Spark master to run on; without one, in this process.")
 @fence_option
-@spec_verb
 def catch_up(spec: Spec, *, master: str | None, fence: bool) -> None:
     """Apply to the new stores what the application has written since its snapshot.
 

@@ -53,11 +53,11 @@ def switch_and_show(
 
 
 @click.command()
+@spec_verb
 @unverified_option
 @accept_rejects_option
 @fence_option
 @click.option("--no-checksums", is_flag=True, help="Do not read the new stores' files again, where seconds count more.")
-@spec_verb
 def cutover(spec: Spec, *, no_checksums: bool, **options: bool | int | None) -> None:
     """Put the verified new stores in place of the old ones, which are kept.
 
@@ -72,8 +72,8 @@ def cutover(spec: Spec, *, no_checksums: bool, **options: bool | int | None) -> 
 
 
 @click.command()
-@click.option("--discard-new-writes", is_flag=True, help="Roll back even if the new stores have been written to.")
 @spec_verb
+@click.option("--discard-new-writes", is_flag=True, help="Roll back even if the new stores have been written to.")
 def rollback(spec: Spec, *, discard_new_writes: bool) -> None:
     """Put the old stores back, after a cut-over or an unfinished one.
 
@@ -88,6 +88,7 @@ def rollback(spec: Spec, *, discard_new_writes: bool) -> None:
 
 
 @click.command()
+@spec_verb
 @click.option("--accept-mismatch", is_flag=True, help="Finalize even if a verification found a difference.")
 @click.option(
     "--moved-away", is_flag=True, help="Finalize even if some new stores are gone: their tasks run elsewhere now."
@@ -96,7 +97,6 @@ def rollback(spec: Spec, *, discard_new_writes: bool) -> None:
     "--delete-topic", is_flag=True, help="Delete the old stores' changelogs too, where the new ones have their own."
 )
 @_yes_option
-@spec_verb
 def finalize(spec: Spec, *, yes: bool, delete_topic: bool, **options: bool) -> None:
     """Remove the replaced old stores and the migration's working files.
 
@@ -116,8 +116,8 @@ def finalize(spec: Spec, *, yes: bool, delete_topic: bool, **options: bool) -> N
 
 
 @click.command()
-@_yes_option
 @spec_verb
+@_yes_option
 def abandon(spec: Spec, *, yes: bool) -> None:
     """Give up a migration that cannot continue, and remove its files.
 
