@@ -64,8 +64,8 @@ def run_options(command: F) -> F:
 
 def run_and_show(
     spec: Spec,
-    master: str | None,
     *,
+    master: str | None = None,
     on_spark: bool,
     output: Output,
     jobs: int = 1,
@@ -146,6 +146,6 @@ def main(spec_path: str, **options: Any) -> None:  # noqa: ANN401 - those of `ru
     def work() -> None:
         from migrate.spec.spec import load_spec
 
-        run_and_show(load_spec(spec_path), None, on_spark=True, output=output, **options)
+        run_and_show(load_spec(spec_path), on_spark=True, output=output, **options)
 
     sys.exit(exit_code_of(work, output))

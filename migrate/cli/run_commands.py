@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -52,16 +54,6 @@ def report(spec: Spec, *, page: str | None) -> None:
     output.show(history, show_history)
 
 
-_master = click.option("--master", default="local[*]", show_default=True, help="The Spark master to run on.")
-_no_spark = click.option("--no-spark", is_flag=True, help="Run in this process, one chunk at a time, without a JVM.")
-_jobs = click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Run in N processes of this machine, without Spark and Java.",
-)
-
-
 def _without_spark(*, no_spark: bool, jobs: int | None) -> int:
     """In how many processes to run without Spark; 0: on Spark. Raises SpecError for a master too.
 
@@ -79,22 +71,31 @@ def _without_spark(*, no_spark: bool, jobs: int | None) -> int:
     return jobs
 
 
+def _where_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options on where to run; `command` gets `on_spark`, `master` (None: here) and `jobs` (0: on Spark)."""
+
+    @click.option("--master", default="local[*]", show_default=True, help="The Spark master to run on.")
+    @click.option("--no-spark", is_flag=True, help="Run in this process, one chunk at a time, without a JVM.")
+    @click.option(
+        "--jobs",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Run in N processes of this machine, without Spark and Java.",
+    )
+    @wraps(command)
+    def placed(spec: Spec, *, master: str, no_spark: bool, jobs: int | None, **options: object) -> None:
+        here = _without_spark(no_spark=no_spark, jobs=jobs)
+        command(spec, on_spark=not here, master=None if here else master, jobs=here, **options)
+
+    return placed
+
+
 @click.command()
 @spec_verb
-@_master
-@_no_spark
-@_jobs
+@_where_options
 @click.option("--cutover", "and_cutover", is_flag=True, help="Afterwards, put the new stores in place of the old ones.")
 @run_options
-def run(
-    spec: Spec,
-    master: str,
-    *,
-    no_spark: bool,
-    jobs: int | None,
-    and_cutover: bool,
-    **options: Any,  # noqa: ANN401
-) -> None:
+def run(spec: Spec, *, and_cutover: bool, **options: Any) -> None:  # noqa: ANN401 - those of `run_and_show`
     """Run a migration: plan, rewrite, assemble, verify and publish.
 
     If it is interrupted or killed, the same command continues where it stopped.
@@ -104,8 +105,8 @@ def run(
     stateferry run migration.toml --master 'local[4]'
     stateferry run migration.toml --jobs 4 --cutover
     """
-    output, here = current_output(), _without_spark(no_spark=no_spark, jobs=jobs)
-    run_and_show(spec, master, on_spark=not here, jobs=here, output=output, and_cutover=and_cutover, **options)
+    output = current_output()
+    run_and_show(spec, output=output, and_cutover=and_cutover, **options)
     if and_cutover:
         accepted = {name: options[name] for name in ("unverified", "accept_rejects")}
         switch_and_show("cutover", spec, output, checksums=False, **accepted)  # it was verified just now
@@ -130,11 +131,9 @@ def rejects(spec: Spec) -> None:
 
 @click.command()
 @spec_verb
-@_master
-@_no_spark
-@_jobs
+@_where_options
 @replay_options
-def replay(spec: Spec, master: str, *, no_spark: bool, jobs: int | None, **options: Any) -> None:  # noqa: ANN401
+def replay(spec: Spec, **options: Any) -> None:  # noqa: ANN401 - those of `run_and_show`
     """Go on with a fixed function: rewrite the chunks that lack rejected records.
 
     Nothing but the function may have changed since the run. The other chunks stay as they are; everything is verified
@@ -144,8 +143,7 @@ def replay(spec: Spec, master: str, *, no_spark: bool, jobs: int | None, **optio
     stateferry rejects migration.toml
     stateferry replay migration.toml
     """
-    here = _without_spark(no_spark=no_spark, jobs=jobs)
-    run_and_show(spec, master, on_spark=not here, jobs=here, output=current_output(), replays=True, **options)
+    run_and_show(spec, output=current_output(), replays=True, **options)
 
 
 @click.command()
@@ -205,10 +203,8 @@ def _follow(spec: Spec, interval: float, output: Output) -> None:
 @click.option(
     "--mode", type=click.Choice(["full", "digest"]), default="full", show_default=True, help="How to compare."
 )
-@_master
-@_no_spark
-@_jobs
-def verify(spec: Spec, *, mode: Literal["full", "digest"], master: str, no_spark: bool, jobs: int | None) -> None:
+@_where_options
+def verify(spec: Spec, *, mode: Literal["full", "digest"], on_spark: bool, master: str | None, jobs: int) -> None:
     """Compare the new stores on disk with the converted old ones.
 
     `full` converts the old records again and compares every record; `digest` compares digests with those that the run
@@ -218,15 +214,14 @@ def verify(spec: Spec, *, mode: Literal["full", "digest"], master: str, no_spark
     stateferry verify migration.toml
     stateferry verify migration.toml --mode digest --no-spark
     """
-    here = _without_spark(no_spark=no_spark, jobs=jobs)
-    check_spark(on_spark=not here)
+    check_spark(on_spark=on_spark)
     from migrate.batch.steps.verify_command import verify as check
     from migrate.show.text.progress import progress
     from migrate.show.text.report_text import show_verify
 
     output, stop = current_output(), Stop()
     with stopping_on_signals(stop), progress(output) as listener, user_output_to_stderr():
-        report = check(spec, mode=mode, master=None if here else master, jobs=here or 1, on_event=listener, stop=stop)
+        report = check(spec, mode=mode, master=master, jobs=jobs or 1, on_event=listener, stop=stop)
     output.show(report, show_verify)
 
 
