@@ -30,10 +30,9 @@ from formats.program import (
     SpanOperation,
     fixed_size,
 )
-from migrate.engine.avro.function import generate_column
+from migrate.engine.avro.function import Column, generate_column
 from migrate.engine.bail_out import BailOutError, bail_out
 
-Column = Callable[[list[bytes]], list[bytes]]
 Pairs = Callable[[list[tuple[bytes, bytes]]], list[tuple[bytes, bytes]]]
 _START, _END = "", "len(v)"
 

@@ -19,8 +19,6 @@ from formats.avro.program import EXACT, AvroProgram, is_exact, run_avro
 from migrate.engine.avro.reading import END, AvroReading, AvroSource, Constant, CopiedSpan, Piece, Variable, table_of
 from migrate.engine.bail_out import BailOutError
 
-LARGE = 5000
-"""A function of more lines is not written out a second time for columns."""
 Column = Callable[[list[bytes]], list[bytes]]
 FAILURES = (BailOutError, IndexError, UnicodeDecodeError, RecursionError, struct.error)
 """What the generated code raises where it bails out: itself, or by reading past what it expects."""
@@ -41,18 +39,12 @@ def long_number(data: bytes, at: int, bits: int = 64) -> tuple[int, int]:
     return value, at
 
 
-def generate(program: AvroProgram) -> Callable[[bytes], bytes]:
-    """A function that does what `run_avro` does with the program, and raises what it raises, many times faster."""
-    return _bound(program)[0]
-
-
-def generate_column(program: AvroProgram) -> Column:
-    """A function that converts many values. It raises EntryError at the first that has no new form."""
-    return _bound(program)[1]
-
-
 @lru_cache(maxsize=64)
-def _bound(program: AvroProgram) -> tuple[Callable[[bytes], bytes], Column]:
+def generate_column(program: AvroProgram) -> Column:
+    """A function that does with many values what `run_avro` does with one, many times faster.
+
+    It raises EntryError at the first value that has no new form, as `run_avro` does.
+    """
     source = AvroSource(program)
     slow = partial(run_avro, program)
     names: dict[str, Any] = {
@@ -70,16 +62,13 @@ def _bound(program: AvroProgram) -> tuple[Callable[[bytes], bytes], Column]:
     try:
         exec(compile(text, "<avro program>", "exec"), names)
     except RecursionError:  # a union of thousands of branches is more than Python's compiler takes
-        return slow, lambda column: list(map(slow, column))
-    return names["convert"], names["convert_column"]
+        return lambda column: list(map(slow, column))
+    convert: Column = names["convert"]
+    return convert
 
 
 class Function(AvroReading):
     """Writes the code of one function, and collects the pieces of the new value."""
-
-    def __init__(self, source: AvroSource, *, indent: int, start: str | None, depth: str) -> None:
-        super().__init__(source, indent=indent, start=start, depth=depth)
-        self._names = 0
 
     @classmethod
     def render(cls, source: AvroSource, name: str, operations: Operations, writes: bool) -> list[str]:
@@ -246,32 +235,24 @@ PIECES: dict[type, Callable[[Function, Any], list[Piece]]] = {
 
 
 def render(source: AvroSource) -> str:
-    """The source of the module: `convert`, `convert_column` and the functions that they call."""
-    lines: list[str] = []
-    for name, before, last, after in (
-        ("convert(d)", ["try:"], "return {}", ["except FAILURES:", "    pass", "return slow(d)"]),
-        (
-            "convert_column(column)",
-            ["out = []", "add = out.append", "for d in column:", "    try:"],
-            "add({})",
-            ["    except FAILURES:", "        add(slow(d))", "return out"],
-        ),
-    ):
-        if len(lines) > LARGE:  # a call costs nothing beside so much code, and to compile it twice seconds
-            lines += ["def convert_column(column):", "    return list(map(convert, column))"]
-            continue
-        body = Function(source, indent=sum(line.endswith(":") for line in before) + 1, start="0", depth="0")
-        body.line("i = 0")
-        pieces = body.pieces(source.program.main)
-        body.line("if i != len(d):")
-        body.line("    raise BailOut")
-        body.line(last.format(body.expression(body.to_the_end(pieces))))
-        lines += [
-            f"def {name}:",
-            *(f"    {line}" for line in before),
-            *body.lines(),
-            *(f"    {line}" for line in after),
-        ]
+    """The source of the module: `convert`, and the functions that it calls."""
+    body = Function(source, indent=3, start="0", depth="0")
+    body.line("i = 0")
+    pieces = body.pieces(source.program.main)
+    body.line("if i != len(d):")
+    body.line("    raise BailOut")
+    body.line(f"add({body.expression(body.to_the_end(pieces))})")
+    lines = [
+        "def convert(column):",
+        "    out = []",
+        "    add = out.append",
+        "    for d in column:",
+        "        try:",
+        *body.lines(),
+        "        except FAILURES:",
+        "            add(slow(d))",
+        "    return out",
+    ]
     while source.waiting:
         lines += Function.render(source, *source.waiting.pop())
     return "\n".join(lines) + "\n"

@@ -46,6 +46,7 @@ class AvroReading:
         self._here = start
         """The variable that holds the current position, if there is one."""
         self._used: set[str] = set()
+        self._names = 0
 
     def line(self, text: str) -> None:
         self._lines.append((f"{'    ' * self.indent}{text}", None))

@@ -13,7 +13,7 @@ from formats.avro.program import AvroProgram, run_avro
 from formats.avro.schema import AvroSchema
 from formats.encoding.varint import pack_varint
 from formats.errors import EntryError, InvalidEntryError, TruncatedEntryError
-from migrate.engine.avro.function import generate, generate_column
+from migrate.engine.avro.function import generate_column
 from tests.formats.avro.agreement import REJECTED, Paths
 
 Json = Any
@@ -117,7 +117,7 @@ def test_damaged_bytes_are_rejected_with_the_place(of: Json, data: str, reason: 
     for paths in (Paths(schema, schema), Paths(bare, bare), Paths(bare, wrapped)):
         assert paths(bytes.fromhex(data)) == REJECTED
         with pytest.raises(EntryError) as raised:
-            generate(paths.program)(bytes.fromhex(data))
+            generate_column(paths.program)([bytes.fromhex(data)])
         assert reason in str(raised.value)
 
 
@@ -142,7 +142,7 @@ def test_items_that_take_no_bytes_are_bounded_in_the_whole_value(is_nested: bool
         assert paths(data) == REJECTED
         assert time.process_time() - started < 60
         with pytest.raises(InvalidEntryError, match=f"more than {MAX_EMPTY} items that take no bytes"):
-            generate(paths.program)(data)
+            generate_column(paths.program)([data])
 
 
 @pytest.mark.parametrize("arrays", [1, 3, 100])
@@ -254,6 +254,6 @@ def test_the_bytes_of_a_schema_are_never_code() -> None:
     new = _customer(*CUSTOMER, {**TIER, "default": evil})
     assert Paths(OLD, new)(VALUE) == VALUE + bytes([2 * len(evil)]) + evil.encode()
     program = AvroProgram((Choice(((Refuse(evil),), (Emit(evil.encode()), Keep("int")))),))
-    assert generate(program)(b"\2\2") == evil.encode() + b"\2"
+    assert generate_column(program)([b"\2\2"]) == [evil.encode() + b"\2"]
     with pytest.raises(InvalidEntryError):
-        generate(program)(b"\0")
+        generate_column(program)([b"\0"])
