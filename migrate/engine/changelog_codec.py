@@ -10,7 +10,6 @@ from formats import EntryError, Format, Headers
 from formats.changelog import UNKNOWN_TIME, ChangelogForm, ChangelogRecord
 from formats.encoding.headers import pack_sized, unpack_sized
 from formats.layout import TIMESTAMP
-from formats.program import Operation
 from migrate.engine.bail_out import BailOutError
 from migrate.engine.columns import TIME_BYTES, CompiledColumn, pack_times, read_times
 from migrate.errors import ChangelogFailedError
@@ -31,25 +30,15 @@ class RestoredEntries:
     """Keys of the store."""
 
 
-def to_changelog(known: Format) -> ToChangelog:
-    """What turns entries of this format into records."""
-    return ToChangelog(known.changelog_form)
-
-
-def from_changelog(known: Format) -> FromChangelog:
-    """What restores records of a store of this format."""
-    return FromChangelog(known.changelog_form)
-
-
 class ToChangelog:
-    """Turns batches of entries into the records that stand for them."""
+    """Turns batches of entries of a format into the records that stand for them."""
 
-    def __init__(self, form: ChangelogForm) -> None:
-        self._form = form
-        programs = form.programs
-        self._value = None if programs is None else CompiledColumn(programs.value)
-        self._timestamp = _column(None if programs is None else programs.timestamp)
-        self._headers = _column(None if programs is None else programs.headers)
+    def __init__(self, known: Format) -> None:
+        self._form = known.changelog_form
+        programs = self._form.programs
+        operations = (None,) * 3 if programs is None else (programs.value, programs.timestamp, programs.headers)
+        columns = (None if each is None else CompiledColumn(each) for each in operations)
+        self._value, self._timestamp, self._headers = columns
 
     def __call__(self, batch: Batch, times: Sequence[int] | None = None) -> ChangelogBatch:
         """The records, in the order of the entries; columns may be those of the batch.
@@ -58,7 +47,8 @@ class ToChangelog:
         that is not of this format.
         """
         times = [UNKNOWN_TIME] * len(batch) if times is None else times
-        if self._value is None or (self._form.own_keys and any(map(self._is_own, batch.keys))):
+        own = self._form.own_keys
+        if self._value is None or (own and any(key.startswith(own) for key in batch.keys)):
             return self._each(batch, times)
         try:
             values = self._value.of_values(batch)[0]
@@ -67,9 +57,6 @@ class ToChangelog:
         except BailOutError:
             return self._each(batch, times)
         return ChangelogBatch(batch.keys, values, stored, headers)
-
-    def _is_own(self, key: bytes) -> bool:
-        return key.startswith(self._form.own_keys)
 
     def _each(self, batch: Batch, times: Sequence[int]) -> ChangelogBatch:
         """The reference path, which gives the reason where an entry has no record."""
@@ -93,15 +80,15 @@ def logged_times(known: Format, batch: Batch) -> Sequence[int]:
         return []
     place = known.segment_time if known.is_segmented else None
     times = None if place is None else [int.from_bytes(key[place], "big") for key in batch.keys]
-    return ToChangelog(known.changelog_form)(batch, times).timestamps
+    return ToChangelog(known)(batch, times).timestamps
 
 
 class FromChangelog:
-    """Restores batches of records, each the last one of its key, as the owner does."""
+    """Restores batches of records of a store of a format, each the last one of its key, as the owner does."""
 
-    def __init__(self, form: ChangelogForm) -> None:
-        self._form = form
-        programs = form.programs
+    def __init__(self, known: Format) -> None:
+        self._form = known.changelog_form
+        programs = self._form.programs
         self._beside = () if programs is None else programs.beside
         self._entry = None if programs is None else CompiledColumn(programs.entry)
 
@@ -196,10 +183,6 @@ def addressed(form: ChangelogForm, batches: Iterable[ChangelogBatch]) -> Iterato
         every = zip(batch.keys, batch.headers or [[]] * len(batch), strict=True)
         headers = [[*own, (form.family_header, key.partition(b"\0")[0])] for key, own in every]
         yield replace(batch, keys=[plain_key(form, key) for key in batch.keys], headers=headers)
-
-
-def _column(operations: tuple[Operation, ...] | None) -> CompiledColumn | None:
-    return None if operations is None else CompiledColumn(operations)
 
 
 def _stored_times(values: list[bytes], joined: Buffer | None) -> Sequence[int]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from formats import FORMATS, EntryError, Format, Headers, get_format
 from formats.changelog import ChangelogRecord
-from migrate.engine.changelog_codec import from_changelog, keyed_by_time, keyed_plainly, to_changelog
+from migrate.engine.changelog_codec import FromChangelog, ToChangelog, keyed_by_time, keyed_plainly
 from migrate.stores.batch import Batch, ChangelogBatch
 from tests.formats.entries import HEADERS, INT64, KEYS, TIMES, VALUES, Entry, entries, records
 from tests.support import KEY_VALUE, TIMESTAMPED
@@ -55,9 +55,9 @@ def test_entries_become_the_records_that_the_reference_gives(known: Format, data
         ]
     except EntryError as reason:
         with pytest.raises(EntryError, match=re.escape(str(reason))):
-            to_changelog(known)(_batch(some), times)
+            ToChangelog(known)(_batch(some), times)
         return
-    assert _listed(to_changelog(known)(_batch(some), times)) == expected
+    assert _listed(ToChangelog(known)(_batch(some), times)) == expected
 
 
 @pytest.mark.parametrize("known", [known for known in FORMATS if known.kind != "versioned"], ids=lambda known: known.id)
@@ -73,7 +73,7 @@ def test_records_are_restored_as_the_reference_does(known: Format, data: st.Data
         [list(headers) for _, _, _, headers in some] if has_headers else None,
         offsets=range(len(some)),
     )
-    restored = from_changelog(known)(batch)
+    restored = FromChangelog(known)(batch)
     expected = [
         known.changelog_form.entry(ChangelogRecord(key, value, time, headers if has_headers else Headers()))
         for key, value, time, headers in some
@@ -102,7 +102,7 @@ def test_the_last_record_of_a_time_is_the_one_that_counts() -> None:
         ),
         (bytes.fromhex("ffffffffffffffff6b"), bytes.fromhex("000000000000f2307632")),
     ]
-    keyed = keyed_by_time(to_changelog(VERSIONED)(_batch(rows)))
+    keyed = keyed_by_time(ToChangelog(VERSIONED)(_batch(rows)))
     last = dict(zip(keyed.keys, keyed.values, strict=True))
     assert [last[key] for key in sorted(last)] == [b"v1", b"v2"]
 
@@ -110,12 +110,12 @@ def test_the_last_record_of_a_time_is_the_one_that_counts() -> None:
 def test_the_owners_own_keys_are_not_logged() -> None:
     known = replace(get_format(TIMESTAMPED), metadata_keys=(b"__own__",), position_keys=(b"offset",))
     entries_of = [(key, bytes(8) + b"v") for key in (b"__own__made", b"a", b"offset", b"z")]
-    assert _listed(to_changelog(known)(_batch(entries_of))) == [(b"a", b"v", 0, []), (b"z", b"v", 0, [])]
+    assert _listed(ToChangelog(known)(_batch(entries_of))) == [(b"a", b"v", 0, []), (b"z", b"v", 0, [])]
 
 
 def test_what_needs_no_conversion_is_not_copied() -> None:
     batch = Batch([b"a", b"b"], [b"1", b"2"])
-    made = to_changelog(get_format(KEY_VALUE))(batch, [5, 6])
+    made = ToChangelog(get_format(KEY_VALUE))(batch, [5, 6])
     assert made.keys is batch.keys
     assert made.values is batch.values
     assert made.timestamps == [5, 6]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from formats import get_format
-from migrate.engine.changelog_codec import keyed_by_time, keyed_plainly, to_changelog
+from migrate.engine.changelog_codec import ToChangelog, keyed_by_time, keyed_plainly
 from migrate.stores.batch import Batch, ChangelogBatch
 from tests.live.kafka_streams.events import Event, random_events
 from tests.live.kafka_streams.kinds import RETENTION_MS, VERSIONED
@@ -20,7 +20,7 @@ def test_versions_in_the_order_of_time_rebuild_every_entry(version: str, tmp_pat
     require_live()
     events = random_events(VERSIONED, 400, seed=version)
     old = _written(version, tmp_path / "old", store=events)["store"]
-    records = to_changelog(FORM)(Batch([key for key, _ in old], [value for _, value in old]))
+    records = ToChangelog(FORM)(Batch([key for key, _ in old], [value for _, value in old]))
     by_time = _in_order(keyed_by_time(records))
     rebuilt = _written(version, tmp_path / "new", by_time=by_time, by_key=sorted(by_time, key=lambda each: each.key))
     assert rebuilt["by_time"] == old

@@ -17,13 +17,13 @@ from formats import EntryError, get_format
 from migrate.batch.chunk.rewrite_chunk import Attempt, ConvertingTask
 from migrate.batch.stop import never_stop
 from migrate.engine.changelog_codec import (
+    FromChangelog,
     RestoredEntries,
+    ToChangelog,
     by_family,
     family_prefix,
-    from_changelog,
     placed,
     plain_key,
-    to_changelog,
     with_prefix,
 )
 from migrate.engine.columns import pack_times
@@ -101,7 +101,7 @@ class _Making(Attempt):
             mapping: Converter(conversion, program, self.rejects, mapping.source, left_out=self.left_out)
             for mapping in task.mappings
         }
-        self._restore = from_changelog(conversion.source)
+        self._restore = FromChangelog(conversion.source)
         self._runs: dict[tuple[str, str], _Run] = {}
         self._keys = self._expired = 0
 
@@ -263,7 +263,7 @@ class TailEntries:
 
     def records(self, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
         """The changelog records in key order, and tombstones in key order among them."""
-        convert = to_changelog(get_format(self.format))
+        convert = ToChangelog(get_format(self.format))
         for prefix, entries in self._entries(check):
             puts = entries.where([value is not None for value in entries.values])
             if len(puts):

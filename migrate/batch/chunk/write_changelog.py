@@ -13,7 +13,7 @@ from typing import NamedTuple
 from formats import get_format
 from migrate.batch.chunk.tail import TailEntries
 from migrate.batch.stop import never_stop
-from migrate.engine.changelog_codec import addressed, by_family, keyed_by_time, keyed_plainly, to_changelog, with_prefix
+from migrate.engine.changelog_codec import ToChangelog, addressed, by_family, keyed_by_time, keyed_plainly, with_prefix
 from migrate.engine.chunk_source import Inputs, open_inputs
 from migrate.engine.columns import read_times
 from migrate.engine.key_times import TimesColumn, open_times
@@ -52,7 +52,7 @@ class NewEntries:
     def records(self, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
         """Their changelog records, in key order; of several directories in any order where a key has several."""
         form = get_format(self.format)
-        convert = to_changelog(form)
+        convert = ToChangelog(form)
         with ExitStack() as stack:
             opened = [stack.enter_context(open_pooled(Path(directory))) for directory in self.directories]
             overlays = [stack.enter_context(open_pooled(Path(each))) for each in self.overlays]
@@ -101,7 +101,7 @@ class OldEntries:
 
     def records(self, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
         form = get_format(self.format)
-        convert = to_changelog(form)
+        convert = ToChangelog(form)
         with ExitStack() as stack:
             opened = [(stack.enter_context(open_inputs(inputs, form)), mapping) for inputs, mapping in self.inputs]
             run = stack.enter_context(open_times(self.times))

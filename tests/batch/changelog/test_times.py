@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from formats import get_format
 from migrate import run, verify
-from migrate.engine.changelog_codec import from_changelog
+from migrate.engine.changelog_codec import FromChangelog
 from migrate.errors import ChangelogFailedError, ChunkFailedError
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.reader import read
@@ -50,7 +50,7 @@ class PlainApp(App):
         with Cluster(self.connection) as cluster:
             ends = cluster.ends_of(self.topic, number)
         entries: dict[bytes, bytes] = {}
-        restore = from_changelog(get_format(known))
+        restore = FromChangelog(get_format(known))
         for batch in read(self.connection, self.topic, number, ends.start, ends.stable):
             found = restore(batch)
             entries |= zip(found.puts.keys, found.puts.values, strict=True)
