@@ -26,8 +26,6 @@ from formats.errors import InvalidEntryError
 from formats.layout import HEADERS, PLAIN, TIMESTAMP, Carried, Field, Framing, RecordLayout, compile_fields
 from formats.program import Operation
 
-UNKNOWN_TIME = -1
-"""The timestamp of a record whose time nobody knows: a broker keeps it, and a store that is restored holds it."""
 NO_HEADERS = Headers()
 _TIMESTAMP_FIELD = Field(TIMESTAMP, 8)
 _HEADERS_FIELD = Field(HEADERS, None, framing=Framing.SPAN)

@@ -11,10 +11,10 @@ from formats.encoding.headers import Headers
 from formats.errors import EntryError, InvalidEntryError, UnresolvableSchemasError
 from formats.format import Format
 from formats.function import Function, apply_function
-from formats.layout import HEADERS, HISTORY, TIMESTAMP, Carried, Field, RecordLayout, compile_fields
+from formats.layout import HEADERS, HISTORY, TIMESTAMP, UNKNOWN_TIME, Carried, Field, RecordLayout, compile_fields
 from formats.program import IDENTITY, Avro, ByteProgram, Choose, Copy, Insert, Operation, Reverse
 from formats.record import StateRecord
-from formats.serde import BytesSerde, HeaderSerde, Serde
+from formats.serde import BytesSerde, Serde, uses_headers
 from formats.serdes.avro_frame import pack_frame
 from formats.serdes.numeric import NumberSerde
 
@@ -44,7 +44,7 @@ class Conversion:
 
     source: Format
     target: Format
-    default_timestamp_ms: int = -1
+    default_timestamp_ms: int = UNKNOWN_TIME
     """Written where the target carries a timestamp and the source has none."""
     function: Function | None = None
     keys_may_change: bool = False
@@ -241,7 +241,7 @@ def _changes_headers(source: Format, target: Format) -> bool:
     """Whether a serde changes headers, which programs copy as they are."""
     serdes = (source.key_serde, source.value_serde, target.key_serde, target.value_serde)
     carries = HEADERS in source.carries and HEADERS in target.carries
-    return carries and any(isinstance(serde, HeaderSerde) for serde in serdes)
+    return carries and any(map(uses_headers, serdes))
 
 
 def upgrade_program(older: RecordLayout, source: Format) -> tuple[Operation, ...]:
@@ -249,7 +249,7 @@ def upgrade_program(older: RecordLayout, source: Format) -> tuple[Operation, ...
 
     They take any bytes: a malformed value stays malformed, and the conversion rejects it.
     """
-    unknown: Carried = {TIMESTAMP: -1, HEADERS: Headers()}
+    unknown: Carried = {TIMESTAMP: UNKNOWN_TIME, HEADERS: Headers()}
     program = compile_fields(older.fields, source.value_layout.fields, unknown)
     before = [] if program is None else [operation for operation in program if isinstance(operation, Insert)]
     is_prefix = program is not None and all(isinstance(operation, Copy) for operation in program[len(before) :])

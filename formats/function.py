@@ -12,14 +12,13 @@ from types import FrameType
 
 from formats.encoding.headers import Headers
 from formats.errors import EntryError, FunctionError, LossError
-from formats.layout import HEADERS, TIMESTAMP
+from formats.layout import HEADERS, TIMESTAMP, UNKNOWN_TIME
 from formats.record import History, StateRecord, Version
 
 Function = Callable[[StateRecord], StateRecord | None]
 _OUR_PACKAGES = ("formats", "migrate")
 _STANDARD_LIBRARY = sysconfig.get_path("stdlib") + "/"
 _INSTALLED = {"site-packages", "dist-packages"}
-_UNKNOWN_TIME = -1
 _SAID = {TIMESTAMP: "a timestamp", HEADERS: "headers"}
 
 
@@ -55,7 +54,7 @@ def _converted(function: Function, lost: Collection[str], record: StateRecord) -
 def _check_room(lost: Collection[str], record: StateRecord, converted: StateRecord) -> None:
     """Raises LossError for a time or headers that the function added, unless they say nothing."""
     added = {
-        TIMESTAMP: converted.timestamp_ms not in (None, _UNKNOWN_TIME, record.timestamp_ms),
+        TIMESTAMP: converted.timestamp_ms not in (None, UNKNOWN_TIME, record.timestamp_ms),
         HEADERS: converted.headers not in (None, Headers(), record.headers),
     }
     for name in lost:
@@ -112,7 +111,7 @@ def _check(record: StateRecord, converted: StateRecord) -> None:
         what = "a window, which the records of this store do not have" if converted.history is None else "a history"
         raise FunctionError(f"the function gave a record {what}: it would be lost")
     at = converted.timestamp_ms
-    if at != record.timestamp_ms and isinstance(at, int) and at < _UNKNOWN_TIME:
+    if at != record.timestamp_ms and isinstance(at, int) and at < UNKNOWN_TIME:
         raise FunctionError(f"the function gave a record the time {at}: before 1970 no broker takes one (-1: unknown)")
     if converted.headers is not None and converted.headers is not record.headers:
         _check_headers(converted.headers)

@@ -11,6 +11,8 @@ from formats.program import IDENTITY, Copy, Insert, InsertSize, Operation, Rever
 
 PAYLOAD = "payload"
 TIMESTAMP = "timestamp"
+UNKNOWN_TIME = -1
+"""The timestamp of a record whose time nobody knows: a broker keeps it, and a store that is restored holds it."""
 HEADERS = "headers"
 WINDOW_START = "window-start"
 WINDOW_END = "window-end"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from formats.errors import EntryError
 from formats.format import Format
-from formats.layout import TIMESTAMP, WINDOW_START
+from formats.layout import TIMESTAMP, UNKNOWN_TIME, WINDOW_START
 from formats.record import StateRecord
 from formats.registry import FORMATS
 
@@ -50,10 +50,6 @@ class FormatSample:
         self.alike += (self.is_possible or not is_a_number) and _is_plausible(record, now_ms)
 
     @property
-    def format(self) -> str:
-        return self.known.id
-
-    @property
     def share(self) -> float:
         """The share of the records that look like the format."""
         return self.alike / max(1, self.sampled)
@@ -79,9 +75,9 @@ def hint(samples: Iterable[FormatSample]) -> str:
     marked = [each for each in found if leaves_marks(each.known)]
     if len(found) < 2 or not marked:
         return ""
-    if alike := [each.format for each in marked if each.is_alike]:
+    if alike := [each.known.id for each in marked if each.is_alike]:
         return f"its records look like {' or '.join(alike)}"
-    unlike = [each.format for each in marked if each.is_unlike]
+    unlike = [each.known.id for each in marked if each.is_unlike]
     return f"its records do not look like {' or '.join(unlike)}" if len(unlike) == len(marked) else ""
 
 
@@ -119,7 +115,7 @@ class Rivals:
             (
                 known,
                 share,
-                f"{counted.share:.1%} of the sampled records look like {counted.format}: "
+                f"{counted.share:.1%} of the sampled records look like {counted.known.id}: "
                 f"is the old store {known.id}, and not {source.id}?",
             )
             for known, share, counted in found
@@ -146,7 +142,7 @@ def _is_plausible(record: StateRecord, now_ms: int) -> bool:
             return False
     if history is not None:
         return _is_moment(history.valid_to_ms, now_ms)
-    return timestamp is None or timestamp == -1 or _is_moment(timestamp, now_ms)
+    return timestamp is None or timestamp == UNKNOWN_TIME or _is_moment(timestamp, now_ms)
 
 
 def _is_moment(milliseconds: int, now_ms: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar
 
 from formats.encoding.headers import Headers
 from formats.errors import InvalidEntryError
@@ -30,7 +30,6 @@ class Serde(Protocol[T]):
         """The payload of an object. Raises EntryError for an object that this serde cannot write."""
 
 
-@runtime_checkable
 class HeaderSerde(Serde, Protocol):
     """A serde whose payloads depend on the record's headers."""
 

@@ -35,12 +35,11 @@ from struct import error as StructError
 from formats.encoding.window_keys import WINDOW_KEY
 from formats.errors import InvalidEntryError, TruncatedEntryError
 from formats.format import Format
-from formats.layout import PAYLOAD_FIELD, TIMESTAMP, VALUE_SIZE, Carried, Field, Framing
+from formats.layout import PAYLOAD_FIELD, TIMESTAMP, UNKNOWN_TIME, VALUE_SIZE, Carried, Field, Framing
 
 _TIMESTAMP = Struct("<q")
 _SIZE = Struct("<i")
 _HEAD = Struct("<qi")
-NO_TIMESTAMP = -1
 
 
 def pack_timestamp(timestamp_ms: int) -> bytes:
@@ -71,7 +70,7 @@ class SizedTimestampedValue:
         return payload, {TIMESTAMP: timestamp_ms}
 
     def pack(self, payload: bytes, carried: Carried) -> bytes:
-        timestamp = pack_timestamp(carried.get(TIMESTAMP, NO_TIMESTAMP))
+        timestamp = pack_timestamp(carried.get(TIMESTAMP, UNKNOWN_TIME))
         try:
             return timestamp + _SIZE.pack(len(payload)) + payload
         except StructError as error:

@@ -21,12 +21,12 @@ from formats.unsupported import UnsupportedKind
 
 WINDOW_HEADERS_FAMILY = "windowKeyValueWithHeaders"
 LIST_HEADERS_FAMILY = "listValueWithHeaders"
-_RESTORE = "let the application restore the store from its changelog"
+_RESTORE = "let the application restore it from its changelog, in a store of the new kind"
 EMIT_ON_CLOSE_WINDOWS = UnsupportedKind(
     name="a window store that emits when a window closes",
     recognized_by=f"the column family {WINDOW_HEADERS_FAMILY!r}; without headers, keys alone: they begin with 00 or 01",
     reason="its keys begin with the time, and some have an index beside them that one version writes and another needs",
-    instead="let the application restore it from its changelog, in a store of the new kind",
+    instead=_RESTORE,
     families=(WINDOW_HEADERS_FAMILY,),
 )
 EMIT_ON_CLOSE_SESSIONS = UnsupportedKind(
@@ -34,7 +34,7 @@ EMIT_ON_CLOSE_SESSIONS = UnsupportedKind(
     recognized_by="keys alone: they begin with 00 or 01",
     reason="its keys begin with the time and have an index beside them, and Kafka Streams 4.3.1 does not agree with "
     "itself about how its values with headers are written",
-    instead="let the application restore it from its changelog, in a store of the new kind",
+    instead=_RESTORE,
 )
 OUTER_JOIN = UnsupportedKind(
     name="the list store of an outer or left join",

@@ -12,10 +12,9 @@ from struct import error as StructError
 
 from formats.encoding.headers import Headers, pack_sized, unpack_sized
 from formats.errors import InvalidEntryError, TruncatedEntryError
-from formats.layout import HEADERS, PAYLOAD_FIELD, TIMESTAMP, Carried, Field, Framing
+from formats.layout import HEADERS, PAYLOAD_FIELD, TIMESTAMP, UNKNOWN_TIME, Carried, Field, Framing
 
 _INT64 = Struct(">q")
-NO_TIMESTAMP = -1
 
 
 def pack_timestamp(timestamp_ms: int) -> bytes:
@@ -48,7 +47,7 @@ class TimestampedValue:
         return payload, {TIMESTAMP: timestamp_ms}
 
     def pack(self, payload: bytes, carried: Carried) -> bytes:
-        return pack_timestamp(carried.get(TIMESTAMP, NO_TIMESTAMP)) + payload
+        return pack_timestamp(carried.get(TIMESTAMP, UNKNOWN_TIME)) + payload
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ class HeadersValue:
 
     def pack(self, payload: bytes, carried: Carried) -> bytes:
         headers = pack_sized(carried.get(HEADERS, Headers()))
-        return headers + pack_timestamp(carried.get(TIMESTAMP, NO_TIMESTAMP)) + payload
+        return headers + pack_timestamp(carried.get(TIMESTAMP, UNKNOWN_TIME)) + payload
 
 
 @dataclass(frozen=True, slots=True)

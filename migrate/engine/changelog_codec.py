@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from formats import EntryError, Format, Headers
-from formats.changelog import UNKNOWN_TIME, ChangelogForm, ChangelogRecord
+from formats.changelog import ChangelogForm, ChangelogRecord
 from formats.encoding.headers import pack_sized, unpack_sized
-from formats.layout import TIMESTAMP
+from formats.layout import TIMESTAMP, UNKNOWN_TIME
 from migrate.engine.bail_out import BailOutError
 from migrate.engine.columns import TIME_BYTES, CompiledColumn, pack_times, read_times
 from migrate.errors import ChangelogFailedError
