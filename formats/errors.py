@@ -26,7 +26,8 @@ class UnknownFormatError(FormatError):
     def __init__(self, format_id: str, known: tuple[str, ...], beside: str = "") -> None:
         """`beside`: a format that is used with it, whose system is meant where the id names none."""
         prefix, _, name = format_id.rpartition(".")
-        system = _nearest_system(prefix or beside.partition(".")[0], known)
+        systems = {each.partition(".")[0] for each in known}
+        system = next(iter(get_close_matches(prefix or beside.partition(".")[0], systems, n=1, cutoff=0.5)), None)
         own = tuple(each for each in known if system and each.startswith(f"{system}."))
         if own:  # what another system's format is called is no help
             known, found = own, get_close_matches(name, [each.partition(".")[2] for each in own], n=3, cutoff=0.5)
@@ -39,10 +40,6 @@ class UnknownFormatError(FormatError):
         self.nearest = near[0] if near else None
         self.near = tuple(near)
         """The most similar ids, the nearest first."""
-
-
-def _nearest_system(name: str, known: tuple[str, ...]) -> str | None:
-    return next(iter(get_close_matches(name, {each.partition(".")[0] for each in known}, n=1, cutoff=0.5)), None)
 
 
 class SchemaError(FormatError):

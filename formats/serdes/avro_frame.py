@@ -69,17 +69,11 @@ def pack_guid(guid: UUID) -> bytes:
     return bytes([GUID_VERSION]) + guid.bytes
 
 
-def unpack_prefix(payload: bytes) -> tuple[int, bytes]:
+def _unpack_id(name: str, prefix: Struct, payload: bytes) -> tuple[int, bytes]:
     """(schema id, Avro). Raises EntryError."""
-    _check_head("Confluent", payload, PREFIX_VERSION, PREFIX.size)
-    _, schema_id = PREFIX.unpack_from(payload)
-    return schema_id, payload[PREFIX.size :]
-
-
-def _unpack_apicurio(payload: bytes) -> tuple[int, bytes]:
-    _check_head("Apicurio", payload, PREFIX_VERSION, APICURIO_PREFIX.size)
-    _, schema_id = APICURIO_PREFIX.unpack_from(payload)
-    return schema_id, payload[APICURIO_PREFIX.size :]
+    _check_head(name, payload, PREFIX_VERSION, prefix.size)
+    _, schema_id = prefix.unpack_from(payload)
+    return schema_id, payload[prefix.size :]
 
 
 def _unpack_glue(payload: bytes) -> tuple[UUID, bytes]:
@@ -115,9 +109,9 @@ def _frame_found(payload: bytes) -> tuple[str, bool]:
         return f"03: AWS Glue's, schema version {UUID(bytes=payload[2:GLUE_SIZE])}, {how}", payload[1] != GLUE_HEAD[1]
     if len(payload) < PREFIX.size or payload[0] != PREFIX_VERSION:
         return "", False
-    schema_id, rest = unpack_prefix(payload)
+    schema_id, rest = _unpack_id("Confluent", PREFIX, payload)
     if not schema_id and len(payload) >= APICURIO_PREFIX.size:
-        return f"00, then eight bytes: Apicurio's, id {_unpack_apicurio(payload)[0]}", False
+        return f"00, then eight bytes: Apicurio's, id {_unpack_id('Apicurio', APICURIO_PREFIX, payload)[0]}", False
     if rest[:1] in (b"{", b"["):
         return f"00, then the id {schema_id} and JSON: Confluent's for JSON Schema", True
     if rest[:1] == b"\0" and rest[1:] and _is_protobuf(rest[1:]):
@@ -159,11 +153,11 @@ def unframe(frame: Frame, part: Part, payload: bytes, headers: Headers | None) -
     if frame == "none":
         return None, payload
     if frame == "apicurio":
-        return _unpack_apicurio(payload)
+        return _unpack_id("Apicurio", APICURIO_PREFIX, payload)
     if frame == "glue":
         return _unpack_glue(payload)
     named = headers.get(HEADER_NAMES[part]) if frame == "header" and headers is not None else None
-    return unpack_prefix(payload) if named is None else (unpack_header(named), payload)
+    return _unpack_id("Confluent", PREFIX, payload) if named is None else (unpack_header(named), payload)
 
 
 def framed_headers(frame: Frame, part: Part, schema_id: SchemaId, headers: Headers | None) -> Headers:
