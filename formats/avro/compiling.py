@@ -24,7 +24,7 @@ from formats.avro.operations import (
 from formats.avro.program import AvroProgram
 from formats.avro.resolvable import compare
 from formats.avro.schema import AvroSchema, types_of
-from formats.avro.types import Array, AvroField, Enum, Fixed, Map, Named, Primitive, Record, Type, Types, Union
+from formats.avro.types import Array, AvroField, Enum, Fixed, Map, Named, Primitive, Record, Type, Union
 from formats.encoding.varint import pack_varint
 from formats.errors import UnresolvableSchemasError
 
@@ -67,12 +67,10 @@ class _Compiler:
         if isinstance(old, Primitive) and isinstance(new, Primitive):
             return _primitive(old.kind, new.kind)
         if isinstance(old, Array) and isinstance(new, Array):
-            return (
-                Repeat(_merged(self.types(old.items, new.items)), _least(self.pairing.writer, old.items, self.least)),
-            )
+            return (Repeat(_merged(self.types(old.items, new.items)), self._least(old.items)),)
         if isinstance(old, Map) and isinstance(new, Map):
             body = (Keep("string"), *self.types(old.values, new.values))
-            return (Repeat(_merged(body), 1 + _least(self.pairing.writer, old.values, self.least)),)
+            return (Repeat(_merged(body), 1 + self._least(old.values)),)
         assert isinstance(old, Named) and isinstance(new, Named)  # the pair was found to be resolvable
         return self._named(old, new)
 
@@ -161,6 +159,22 @@ class _Compiler:
             self.dropping = _Compiler(same, self.recursive, self.named)
         return _merged(self.dropping.types(old, old))
 
+    def _least(self, old: Type) -> int:
+        """The smallest size of a value in bytes; for a recursive type, a lower bound."""
+        known = self.pairing.writer.definition(old)
+        if isinstance(known, Primitive):
+            return 0 if known.kind == "null" else SIZES.get(known.kind, 1)
+        if isinstance(known, Union):
+            return 1 + min(map(self._least, known.branches))
+        if isinstance(known, Fixed):
+            return known.size
+        if not isinstance(known, Record):
+            return 1
+        if known.name not in self.least:
+            self.least[known.name] = 0  # for what it holds of itself
+            self.least[known.name] = sum(self._least(each.type) for each in known.fields)
+        return self.least[known.name]
+
     def _default(self, wanted: AvroField) -> Emit:
         tree = default_tree(self.pairing.reader, wanted)
         return Emit(codec(self.pairing.reader, wanted.type).encode(tree))
@@ -179,23 +193,6 @@ def _primitive(old: str, new: str) -> Operations:
     if {old, new} == {"string", "bytes"}:
         return (Keep("string"),)
     return (Keep(old, SIZES.get(old, 0)),)
-
-
-def _least(types: Types, of: Type, known_least: dict[str, int]) -> int:
-    """The smallest size of a value in bytes; for a recursive type, a lower bound. Records are remembered."""
-    known = types.definition(of)
-    if isinstance(known, Primitive):
-        return 0 if known.kind == "null" else SIZES.get(known.kind, 1)
-    if isinstance(known, Union):
-        return 1 + min(_least(types, branch, known_least) for branch in known.branches)
-    if isinstance(known, Fixed):
-        return known.size
-    if not isinstance(known, Record):
-        return 1
-    if known.name not in known_least:
-        known_least[known.name] = 0  # for what it holds of itself
-        known_least[known.name] = sum(_least(types, each.type, known_least) for each in known.fields)
-    return known_least[known.name]
 
 
 def _merged(operations: Operations) -> Operations:

@@ -105,17 +105,11 @@ class _Marking:
         if isinstance(found, Array):
             return {"type": "array", "items": self.mark(found.items)}
         if isinstance(found, Map):
-            fields = [_field(KEY, "string"), _field(VALUE, self.mark(found.values))]
-            return {"type": "array", "items": _record(f"entry{len(self.defined)}", fields, self.defined)}
+            entry: dict[str, Type] = {KEY: Primitive("string"), VALUE: found.values}
+            return {"type": "array", "items": self._record(f"entry{len(self.defined)}", entry)}
         if isinstance(found, Union):
-            return [self._branch(tag(found, number), branch) for number, branch in enumerate(found.branches)]
+            return [self._record(tag(found, number), {VALUE: each}) for number, each in enumerate(found.branches)]
         return self._named(found, self.types.named[found.name])
-
-    def _branch(self, name: str, branch: Type) -> Marked:
-        if name in self.defined:
-            return name
-        self.defined.add(name)
-        return _record(name, [_field(VALUE, self.mark(branch))], self.defined)
 
     def _named(self, found: Named, known: Definition) -> Marked:
         if isinstance(known, Enum):
@@ -123,11 +117,14 @@ class _Marking:
         name = self.names.setdefault(found.name, f"named{len(self.names)}")
         if isinstance(known, Fixed):
             return self._fixed(name, known.size)
+        return self._record(name, {slot(number): each.type for number, each in enumerate(known.fields)})
+
+    def _record(self, name: str, fields: dict[str, Type]) -> Marked:
         if name in self.defined:
             return name
         self.defined.add(name)
-        fields = [_field(slot(number), self.mark(each.type)) for number, each in enumerate(known.fields)]
-        return _record(name, fields, self.defined)
+        marked = [{"name": field, "type": self.mark(of)} for field, of in fields.items()]
+        return {"type": "record", "name": name, "fields": marked}
 
     def _fixed(self, name: str, size: int) -> Marked:
         name = f"{name}_bytes"
@@ -135,12 +132,3 @@ class _Marking:
             return name
         self.defined.add(name)
         return {"type": "fixed", "name": name, "size": size}
-
-
-def _field(name: str, of: Marked) -> Marked:
-    return {"name": name, "type": of}
-
-
-def _record(name: str, fields: list[Marked], defined: set[str]) -> Marked:
-    defined.add(name)
-    return {"type": "record", "name": name, "fields": fields}

@@ -25,27 +25,16 @@ CLASSES = {
 }
 
 
-def to_object(types: Types, of: Type, tree: Tree) -> object:
-    """The object of a tree. Raises InvalidEntryError for a map that holds a key twice, which a dict cannot."""
-    return _Objects(types).of(of, tree)
+class ToObject:
+    """Turns a tree into an object. Raises InvalidEntryError for a map that holds a key twice, which a dict cannot."""
 
-
-def to_tree(types: Types, of: Type, found: object) -> Tree:
-    """The tree of an object. Raises InvalidEntryError, with the path, for an object that is not of this type."""
-    return _Trees(types).of(of, found, "")
-
-
-class _Objects:
-    """Turns a tree into an object."""
-
-    __slots__ = ("_trees", "types")
+    __slots__ = ("_to_tree", "types")
 
     def __init__(self, types: Types) -> None:
         self.types = types
-        self._trees = _Trees(types)
+        self._to_tree = ToTree(types)
 
     def of(self, of: Type, tree: Tree) -> object:
-        """The object of a tree. Raises InvalidEntryError."""
         if isinstance(of, Primitive):
             return PACK[of.kind].unpack(tree)[0] if of.kind in PACK else tree
         if isinstance(of, Array):
@@ -74,12 +63,12 @@ class _Objects:
         classes = [_class(self.types, branch) for branch in of.branches]
         if classes.count(classes[number]) == 1:
             return value
-        chosen, _ = branch_of(self._trees.of(of, value, ""))
+        chosen, _ = branch_of(self._to_tree.of(of, value))
         return value if chosen == number else (branch_name(of.branches[number]), value)
 
 
-class _Trees:
-    """Turns an object into a tree."""
+class ToTree:
+    """Turns an object into a tree. Raises InvalidEntryError, with the path, for an object that is not of the type."""
 
     __slots__ = ("_chosen", "types")
 
@@ -88,8 +77,7 @@ class _Trees:
         self._chosen: dict[tuple[int, int], tuple[object, Tree | InvalidEntryError]] = {}
         """Trees or errors by union and value: trying again at each level would take exponential time."""
 
-    def of(self, of: Type, found: object, path: str) -> Tree:
-        """The tree of an object. Raises InvalidEntryError, which begins with the path."""
+    def of(self, of: Type, found: object, path: str = "") -> Tree:
         if isinstance(of, Primitive):
             return _primitive(of.kind, found, path)
         if isinstance(of, Union):

@@ -47,12 +47,8 @@ _NUMBER = re.compile(r"NaN|[+-]?(?:Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?
 
 def load_json(text: str) -> Json:
     """A schema's JSON, which may hold comments as Java's parser allows them. Raises ValueError; RecursionError."""
-    return json.loads(_COMMENT.sub(lambda found: found[1] or _blank(found[0]), text))
-
-
-def _blank(comment: str) -> str:
-    """Spaces of the same length, so that errors keep their position."""
-    return re.sub(r"[^\r\n]", " ", comment)
+    # Spaces stand for a comment, so that errors keep their position.
+    return json.loads(_COMMENT.sub(lambda found: found[1] or re.sub(r"[^\r\n]", " ", found[0]), text))
 
 
 def parse(text: str) -> Types:

@@ -14,7 +14,7 @@ from formats.avro.compiling import compile_pairing
 from formats.avro.defaults import default_tree
 from formats.avro.fastavro_tree import KEY, SIZES, VALUE, Codec, Tree, branch_of, codec, is_empty, slot, tagged
 from formats.avro.matching import Pairing, pair
-from formats.avro.objects import to_object, to_tree
+from formats.avro.objects import ToObject, ToTree
 from formats.avro.program import AvroProgram, pack_number, run_avro
 from formats.avro.resolvable import Findings, Lost, compare
 from formats.avro.schema import AvroSchema, types_of
@@ -95,14 +95,14 @@ def _findings(writer: AvroSchema, reader: AvroSchema) -> Findings:
 def read(data: bytes, writer: AvroSchema, reader: AvroSchema) -> object:
     """The value as the reader's schema sees it. Raises EntryError; UnresolvableSchemasError."""
     types = types_of(reader)
-    return to_object(types, types.root, _read_tree(data, writer, reader))
+    return ToObject(types).of(types.root, _read_tree(data, writer, reader))
 
 
 def write(obj: object, schema: AvroSchema) -> bytes:
     """The bytes of an object: the inverse of `read` with this reader's schema. Raises InvalidEntryError."""
     types = types_of(schema)
     try:
-        return _codec(schema).encode(to_tree(types, types.root, obj))
+        return _codec(schema).encode(ToTree(types).of(types.root, obj))
     except RecursionError:
         raise InvalidEntryError("the object is nested too deeply") from None
 

@@ -23,9 +23,10 @@ class AvroSchema:
         return branch_name(types_of(self).root)
 
 
+@lru_cache(maxsize=256)
 def types_of(schema: AvroSchema) -> Types:
     """The parsed schema. Raises SchemaError."""
-    return _parsed(schema.text)
+    return parse(schema.text)
 
 
 def names_java_refuses(schema: AvroSchema) -> tuple[str, ...]:
@@ -46,6 +47,3 @@ def _names(types: Types) -> Iterator[str]:
 def _is_name_in_java(name: str) -> bool:
     of_letters = "".join("a" if each.isdecimal() else each for each in name.replace("_", "a"))
     return of_letters.isalpha() and not name[0].isdecimal()
-
-
-_parsed = lru_cache(maxsize=256)(parse)

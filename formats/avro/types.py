@@ -155,20 +155,18 @@ class Types:
         return (known.values,) if isinstance(known, Map) else ()
 
     def unions(self) -> Iterator[Union]:
-        left: list[Type] = [self.root, *(part for name in self.named for part in self.parts(Named(name)))]
-        while left:
-            current = left.pop()
-            if isinstance(current, Union):
-                yield current
-            if not isinstance(current, Named):
-                left.extend(self.parts(current))
+        parts = (part for name in self.named for part in self.parts(Named(name)))
+        return (each for each in self._within(self.root, *parts) if isinstance(each, Union))
 
     def recursive(self) -> frozenset[str]:
         """The names of the types whose values may hold values of the same type.
 
         They are the cycles of who holds whom (Kosaraju): types stand here in the order in which their definitions end.
         """
-        within = {name: self._names_within(Named(name)) for name in self.named}
+        within = {
+            name: {each.name for each in self._within(*self.parts(Named(name))) if isinstance(each, Named)}
+            for name in self.named
+        }
         around: dict[str, list[str]] = {name: [] for name in self.named}
         for name, names in within.items():
             for each in names:
@@ -186,14 +184,10 @@ class Types:
                 found |= cycle
         return frozenset(found)
 
-    def _names_within(self, whole: Named) -> set[str]:
-        """The names of the types directly within it, in arrays, maps and unions too."""
-        found: set[str] = set()
-        left = [*self.parts(whole)]
+    def _within(self, *types: Type) -> Iterator[Type]:
+        """These types, and what is in their arrays, maps and unions."""
+        left = [*types]
         while left:
-            part = left.pop()
-            if isinstance(part, Named):
-                found.add(part.name)
-            else:
-                left.extend(self.parts(part))
-        return found
+            yield (current := left.pop())
+            if not isinstance(current, Named):
+                left.extend(self.parts(current))
