@@ -125,13 +125,24 @@ class ChunkSource:
         scan = _counted(self.seen, batches, (number, family))
         if family != mapping.source:
             scan = _upgraded(scan, self.source, family)
-        return _counted(self.read, self._in_time(scan, number), (number, family))
+        if self.inputs.times is not None:
+            scan = self._within(self.inputs.times, scan, number)
+        return _counted(self.read, scan, (number, family))
 
-    def _in_time(self, scan: Iterator[Batch], number: int) -> Iterator[Batch]:
-        wanted = self.inputs.times
-        if wanted is None:
-            return scan
-        return _within(scan, self.source, wanted, self.inputs.times_of[number], self.databases[number])
+    def _within(self, wanted: TimeSlice, scan: Iterator[Batch], number: int) -> Iterator[Batch]:
+        database, own = self.databases[number], self.inputs.times_of[number]
+        for batch in scan:
+            times = _times(batch, self.source.segment_time, database)
+            if own is not None and (times.min() < own.start_ms or times.max() >= own.end_ms):
+                stray = int(np.flatnonzero((times < own.start_ms) | (times >= own.end_ms))[0])
+                raise ChunkFailedError(
+                    f"{database.directory} is the segment of {own}, and its key {show_key(batch.keys[stray])} is of "
+                    f"{times[stray]}: its segments were made with another interval",
+                    hint=WRONG_INTERVAL,
+                )
+            mask = ((times >= wanted.start_ms) & (times < wanted.end_ms)).tolist()
+            if len(left := batch.where(mask)):
+                yield left
 
 
 def _counted(counts: Counter[tuple[int, str]], scan: Iterator[Batch], place: tuple[int, str]) -> Iterator[Batch]:
@@ -147,19 +158,6 @@ def _upgraded(scan: Iterator[Batch], source: Format, family: str) -> Iterator[Ba
     convert = compile_program(ByteProgram(IDENTITY, upgrade_program(older.value_layout, source)))
     for batch in scan:
         yield convert(batch)
-
-
-def _within(
-    scan: Iterator[Batch], source: Format, wanted: TimeSlice, own: TimeSlice | None, database: Database
-) -> Iterator[Batch]:
-    for batch in scan:
-        times = _times(batch, source.segment_time, database)
-        if own is not None and (times.min() < own.start_ms or times.max() >= own.end_ms):
-            stray = int(np.flatnonzero((times < own.start_ms) | (times >= own.end_ms))[0])
-            raise _misplaced(database, batch.keys[stray], int(times[stray]), own)
-        mask = ((times >= wanted.start_ms) & (times < wanted.end_ms)).tolist()
-        if len(left := batch.where(mask)):
-            yield left
 
 
 def _times(batch: Batch, place: slice, database: Database) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -180,11 +178,3 @@ def _times(batch: Batch, place: slice, database: Database) -> np.ndarray[tuple[i
 def newest_time(database: Database, family: str, place: slice) -> int | None:
     """The time of the newest record, in milliseconds; None: there is no record."""
     return max((int(_times(batch, place, database).max()) for batch in database.batches(family)), default=None)
-
-
-def _misplaced(database: Database, key: bytes, time_ms: int, own: TimeSlice) -> ChunkFailedError:
-    return ChunkFailedError(
-        f"{database.directory} is the segment of {own}, and its key {show_key(key)} is of {time_ms}: its segments were "
-        "made with another interval",
-        hint=WRONG_INTERVAL,
-    )
