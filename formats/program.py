@@ -175,7 +175,9 @@ class _OperationsRun:
             case Avro(program=program):
                 self._out.append(run_avro(program, self._take(None, behind)))
             case SkipSize():
-                self._check_size(self._take(SIZE_BYTES, behind))
+                stored = int.from_bytes(self._take(SIZE_BYTES, behind), "little", signed=True)
+                if stored != (left := len(self._data) - self._at):
+                    raise InvalidEntryError(f"the value says that it has {stored} bytes, and {left} follow")
             case _:
                 self._out.append(self._moved(operation, behind))
 
@@ -201,11 +203,6 @@ class _OperationsRun:
         taken = self._data[self._at : end]
         self._at = end
         return taken
-
-    def _check_size(self, size: bytes) -> None:
-        stored, left = int.from_bytes(size, "little", signed=True), len(self._data) - self._at
-        if stored != left:
-            raise InvalidEntryError(f"the value says that it has {stored} bytes, and {left} follow")
 
     def finish(self) -> bytes:
         if self._at != len(self._data):

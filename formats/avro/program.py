@@ -1,12 +1,11 @@
 """Avro programs: the conversion of a value from one schema to another, as data.
 
-A program reads a value from left to right, checks every part of it, and writes the new value. It can be pickled,
-printed and fingerprinted, and run by any engine; `run_avro` defines what it means.
+A program reads a value from left to right, checks every part of it, and writes the new value. It can be pickled
+and printed, and run by any engine; `run_avro` defines what it means.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -57,11 +56,6 @@ class AvroProgram:
 
     def __str__(self) -> str:
         return "; ".join((printed(self.main), *(f"{name}: {printed(body)}" for name, body in self.named)))
-
-    @property
-    def fingerprint(self) -> str:
-        """A digest, equal for programs that do the same; the plan stores it."""
-        return hashlib.sha256(str(self).encode()).hexdigest()[:16]
 
 
 def run_avro(program: AvroProgram, data: bytes) -> bytes:

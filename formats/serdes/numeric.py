@@ -24,8 +24,6 @@ from formats.errors import InvalidEntryError, TruncatedEntryError
 Endian = Literal["big", "little"]
 NumberName = Literal["int16", "int32", "int64", "float", "double"]
 NUMBERS: tuple[NumberName, ...] = get_args(NumberName)
-
-SIZES: dict[NumberName, int] = {"int16": 2, "int32": 4, "int64": 8, "float": 4, "double": 8}
 _STRUCTS = {
     (name, endian): Struct(order + code)
     for name, code in zip(NUMBERS, "hiqfd", strict=True)
@@ -43,7 +41,7 @@ class NumberSerde:
 
     @property
     def size(self) -> int:
-        return SIZES[self.name]
+        return _STRUCTS[self.name, self.endian].size
 
     def decode(self, payload: bytes) -> int | float:
         if len(payload) < self.size:

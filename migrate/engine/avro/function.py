@@ -147,16 +147,12 @@ class Function(AvroReading):
             self._advance(4)
         else:
             self._number(operation.kind)
-            self._pack_number(name, operation)
+            number = "n >> 1 ^ -(n & 1)"
+            if (operation.kind, operation.to) != ("int", "double"):  # an int always fits into a double
+                self.line(f"if n >> {EXACT[operation.to] + 1} and not is_exact({operation.to!r}, {number}):")
+                self.line("    raise BailOut")  # it would be rounded: a reject, whose reason `run_avro` knows
+            self.line(f"{name} = pack_{operation.to}({number})")
         return [Variable(name)]
-
-    def _pack_number(self, name: str, operation: Promote) -> None:
-        """A number that would be rounded is a reject, whose reason `run_avro` knows."""
-        number = "n >> 1 ^ -(n & 1)"
-        if (operation.kind, operation.to) != ("int", "double"):  # an int always fits into a double
-            self.line(f"if n >> {EXACT[operation.to] + 1} and not is_exact({operation.to!r}, {number}):")
-            self.line("    raise BailOut")
-        self.line(f"{name} = pack_{operation.to}({number})")
 
     def _pieces_of_call(self, operation: Call) -> list[Piece]:
         name = self._name("p")
