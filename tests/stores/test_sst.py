@@ -37,8 +37,6 @@ def test_reads_every_version_and_compression(version: int | None, compression: s
     assert properties.entries == 3000
     assert properties.deletions == 0
     assert properties.raw_bytes == sum(len(key) + 8 + len(value) for key, value in RECORDS.items())
-    assert properties.comparator == "leveldb.BytewiseComparator"
-    assert properties.merge_operator is None
     assert properties.format_version == (6 if version is None else version)
     assert 0 < properties.data_bytes < path.stat().st_size
     assert len(samples) > 40
@@ -145,12 +143,6 @@ def test_reads_a_file_of_range_deletions_only(tmp_path: Path) -> None:
     (file,) = (tmp_path / "db").glob("*.sst")
     properties, _ = _read(file)
     assert (properties.deletions, properties.data_bytes) == (1, 0)
-
-
-def test_names_the_column_family(tmp_path: Path) -> None:
-    make_families(tmp_path / "db", {"größer": {b"a": b"1"}})
-    (file,) = (tmp_path / "db").glob("*.sst")
-    assert _read(file)[0].column_family == "größer"
 
 
 @pytest.mark.parametrize("file", sorted((FIXTURE / "orders-app").glob("*/rocksdb/*/*.sst")), ids=str)

@@ -50,9 +50,6 @@ class TableProperties:
     """Keys and values before compression, internal keys included."""
     data_bytes: int
     """Data blocks, as they are on disk."""
-    comparator: str
-    merge_operator: str | None
-    column_family: str
     format_version: int
     compression: str
     """As RocksDB spells it in its files: "NoCompression", "Snappy", "LZ4", "ZSTD"."""
@@ -94,15 +91,11 @@ class SstFile:
         """The properties of the table. Raises SstFormatError."""
         with self._parsing():
             raw = self._raw_properties
-            merge_operator = raw.get("rocksdb.merge.operator", b"").decode()
             return TableProperties(
                 entries=_number(raw, "rocksdb.num.entries"),
                 deletions=_number(raw, "rocksdb.deleted.keys"),
                 raw_bytes=_number(raw, "rocksdb.raw.key.size") + _number(raw, "rocksdb.raw.value.size"),
                 data_bytes=_number(raw, "rocksdb.data.size"),
-                comparator=raw.get("rocksdb.comparator", b"").decode(),
-                merge_operator=None if merge_operator in ("", "nullptr") else merge_operator,
-                column_family=raw.get("rocksdb.column.family.name", b"").decode("utf-8", "replace"),
                 format_version=self._footer()[0],
                 compression=raw.get("rocksdb.compression", b"").decode("utf-8", "replace"),
                 range_deletions=_number(raw, "rocksdb.num.range-deletions"),
