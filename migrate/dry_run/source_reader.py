@@ -45,7 +45,7 @@ from migrate.stores.batch import Batch
 from migrate.stores.files import present
 from migrate.stores.rocksdb.database import Database, LiveFile, open_read_only
 from migrate.stores.rocksdb.layout import database_files
-from migrate.stores.rocksdb.options_file import rocksdb_version
+from migrate.stores.rocksdb.options_file import newest_options
 from migrate.stores.rocksdb.sst import SstFormatError, TableProperties, table_properties
 
 MOST_SAMPLE_BYTES = 64 << 20
@@ -419,11 +419,11 @@ def database_inventory(
         families=tuple(_family_inventory(source, database, family, tables[family], plan) for family in tables),
         size=sum(status.st_size for status in files.values()),
         record_bytes=record_bytes(database.directory, database.content()),
-        sst_files=len(database.live_files()),
+        sst_files=len(database.live_files),
         wal_bytes=sum(status.st_size for path, status in files.items() if path.suffix == ".log"),
         table_formats=tuple(sorted({each.format_version for each in properties})),
         compressions=tuple(sorted({each.compression for each in properties})),
-        rocksdb_version=rocksdb_version(directory),
+        rocksdb_version=newest_options(directory).rocksdb_version,
         owner=source.system.discovery.owner_version(directory),
         newest_file_ms=max((status.st_mtime_ns // 1_000_000 for status in files.values()), default=None),
         positions=tuple(_positions(source, partition, database)),

@@ -22,6 +22,7 @@ from migrate.dual.store_paths import MAX_SKIPS, StorePaths
 from migrate.dual.sweep import HookError, Sweep
 from migrate.errors import StoreClosedError, StoreError
 from migrate.stores.cursor_file import AdapterCursor, write_cursor
+from migrate.stores.rocksdb.live import manifest_of
 from migrate.stores.rocksdb.scan import TooManyTombstonesError
 from migrate.stores.state_store import BatchSource, Change
 
@@ -206,7 +207,7 @@ class DualAccess:
         database = self.pair.old_database
         cursor = AdapterCursor(
             pair=self._places.identity(),
-            manifest=database.manifest,
+            manifest=manifest_of(database.directory),
             sequence_number=database.sequence_number,
             low_water=self.sweep.low_water,
             new_sequence_number=self.pair.new_database.sequence_number,

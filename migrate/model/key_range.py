@@ -30,7 +30,8 @@ def subtract(whole: KeyRange, done: Iterable[KeyRange]) -> list[KeyRange]:
     left = []
     start = whole.start
     for part in sorted((part for part in done if not part.is_empty), key=lambda part: part.start or b""):
-        gap = KeyRange(start=start, end=_earlier(part.start or b"", whole.end))
+        end = part.start or b""
+        gap = KeyRange(start=start, end=end if whole.end is None else min(end, whole.end))
         if not gap.is_empty:
             left.append(gap)
         if part.end is None:
@@ -56,17 +57,13 @@ def tiling_flaw(ranges: Sequence[KeyRange]) -> str | None:
     return None if empty is None else f"include an empty one, {empty}"
 
 
-def _earlier(key: bytes, end: bytes | None) -> bytes:
-    return key if end is None else min(key, end)
-
-
 def _show(key: bytes | None, unbounded: str) -> str:
     return unbounded if key is None else show_key(key)
 
 
-def show_key(key: bytes, *, limit: int = 64) -> str:
-    """A key for messages: as text if it is printable, else in hex, cut to `limit` bytes."""
-    head = key[:limit]
-    more = "..." if len(key) > limit else ""
+def show_key(key: bytes) -> str:
+    """A key for messages: as text if it is printable, else in hex, cut to 64 bytes."""
+    head = key[:64]
+    more = "..." if len(key) > 64 else ""
     text = head.decode("ascii", "replace")
     return f'"{text}{more}"' if text.isprintable() and "\ufffd" not in text else f"0x{head.hex()}{more}"

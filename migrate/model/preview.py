@@ -77,11 +77,8 @@ def _text(data: bytes) -> str:
         characters = getincrementaldecoder("utf-8")().decode(data)  # the cut may have split the last one
     except UnicodeDecodeError:
         characters = data.decode("ascii", "replace")
-    return "".join(character if _is_plain(character) else UNPRINTABLE for character in characters)
-
-
-def _is_plain(character: str) -> bool:
-    return character.isprintable() and character != "\N{REPLACEMENT CHARACTER}"
+    plain = (one if one.isprintable() and one != "\N{REPLACEMENT CHARACTER}" else UNPRINTABLE for one in characters)
+    return "".join(plain)
 
 
 class Shown(Value):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from migrate.errors import StoreClosedError
-from migrate.stores.state_store import Change, Listener, OrderedStore, State
+from migrate.stores.state_store import Change, Listener, OrderedStore, Record, State
 
 
 class MemoryStore(OrderedStore):
@@ -28,7 +28,6 @@ class MemoryStore(OrderedStore):
         self.put_all([(key, value)])
 
     def put_all(self, changes: Iterable[Change]) -> None:
-        """Make all changes at once; a later change of a key wins."""
         changes = list(changes)
         for key, value in changes:
             _check_bytes(key)
@@ -54,8 +53,7 @@ class MemoryStore(OrderedStore):
 
     def _scan(self, start: bytes | None, end: bytes | None, *, reverse: bool) -> _Slices:
         inside = (key for key in self._open if (start is None or key >= start) and (end is None or key < end))
-        keys = sorted(inside, reverse=reverse)
-        return _Slices(keys, [self._records[key] for key in keys])
+        return _Slices([(key, self._records[key]) for key in sorted(inside, reverse=reverse)])
 
     def _shut(self) -> None:
         self._records = {}
@@ -77,11 +75,11 @@ def _check_bytes(part: object) -> None:
 class _Slices:
     """A copy of the records, returned in pieces."""
 
-    def __init__(self, keys: list[bytes], values: list[bytes]) -> None:
-        self._records = list(zip(keys, values, strict=True))
+    def __init__(self, records: list[Record]) -> None:
+        self._records = records
         self._at = 0
 
-    def pull(self, limit: int) -> list[tuple[bytes, bytes]]:
+    def pull(self, limit: int) -> list[Record]:
         self._at += limit
         return self._records[self._at - limit : self._at]
 

@@ -32,8 +32,8 @@ def open_regular(path: Path) -> BinaryIO:
 
     Raises RefusedError for anything else, OSError where it cannot be opened.
     """
-    check_regular(path)
-    return open(path, "rb", opener=_open_without_waiting)
+    check_regular(path)  # it may be replaced by then: so the opening does not wait
+    return open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
 
 
 def read_regular(path: Path) -> bytes:
@@ -57,10 +57,6 @@ def check_regular(path: Path) -> None:
             f"{path} is {_KINDS.get(stat.S_IFMT(mode), 'no file')}, where a regular file belongs",
             hint="move it away; if a file of the store was here, restore that one",
         )
-
-
-def _open_without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # it may have been replaced since it was checked
 
 
 def special_kind(path: Path) -> str | None:

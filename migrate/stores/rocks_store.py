@@ -70,7 +70,6 @@ class RocksStore(OrderedStore):
             database.write(batch)
 
     def approximate_num_entries(self) -> int:
-        """RocksDB's estimate of the number of records."""
         with self._guarded():
             return self._family.estimated_records
 

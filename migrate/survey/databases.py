@@ -20,7 +20,7 @@ from migrate.stores.cursor_file import half_converged
 from migrate.stores.files import present
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, Database, open_read_only
 from migrate.stores.rocksdb.layout import database_files
-from migrate.stores.rocksdb.options_file import FamilyOptions, read_options, rocksdb_version
+from migrate.stores.rocksdb.options_file import FamilyOptions, newest_options, read_options
 from migrate.survey.inspect_report import DatabaseReport, FamilyReport, Likeness, RecordShown
 from migrate.systems import System, get_system
 
@@ -92,11 +92,11 @@ def _read(place: Place, *, digest: bool) -> DatabaseReport:
         return place.report(
             families=families,
             formats=fitting,
-            sst_files=len(database.live_files()),
+            sst_files=len(database.live_files),
             size=_size(files.every),
             sequence_number=database.sequence_number,
             half_converged=half_converged(directory),
-            rocksdb_version=rocksdb_version(directory),
+            rocksdb_version=newest_options(directory).rocksdb_version,
             error=None if damaged is None else damaged.error,
             hint="" if damaged is None else _DAMAGED,
         )
@@ -208,5 +208,5 @@ def samples_of(databases: Iterable[DatabaseReport], format_ids: Iterable[str]) -
 
 def possible_formats(format_ids: Sequence[str], databases: Iterable[DatabaseReport]) -> list[str]:
     """The formats that the samples do not rule out."""
-    ruled_out = {each.format for each in samples_of(databases, format_ids) if each.is_ruled_out}
+    ruled_out = {each.known.id for each in samples_of(databases, format_ids) if each.is_ruled_out}
     return [name for name in format_ids if name not in ruled_out]

@@ -22,7 +22,7 @@ from pathlib import Path
 from formats.format import in_order
 from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
 from migrate.stores.regular_files import Folder
-from migrate.stores.rocksdb.options_file import rocksdb_version
+from migrate.stores.rocksdb.options_file import newest_options
 from migrate.systems.base import System
 from migrate.systems.checkpoint_file import CHECKPOINT, OFFSET_UNKNOWN, RECOVERY, format_checkpoint
 from migrate.systems.task_tree import STREAMIZ_TREE, Checkpoints, TreeDiscovery, TreeNames, TreeSegments, has_global
@@ -67,7 +67,7 @@ class _StreamizCheckpoints(Checkpoints):
 
     def problem(self, path: Path, partition: StorePartition, lines: Sequence[Line]) -> str | None:
         """A reason where 1.7 or newer may have written it, which moves the offset on at each stop without a write."""
-        versions = [rocksdb_version(directory) for directory in partition.directories(path).values()]
+        versions = [newest_options(directory).rocksdb_version for directory in partition.directories(path).values()]
         if any(version is None or in_order(version) >= (9,) for version in versions):
             return (
                 f"Streamiz 1.7 and newer may write a position into {Path(partition.task, CHECKPOINT)} that is past the "

@@ -23,7 +23,7 @@ from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
 from migrate.stores.files import touch
 from migrate.stores.regular_files import Folder
 from migrate.stores.rocksdb.layout import is_rocksdb, unreadable
-from migrate.stores.rocksdb.options_file import rocksdb_version
+from migrate.stores.rocksdb.options_file import newest_options
 from migrate.systems.base import ChangelogNames, Discovery, SegmentNames, StoreDirectory, StoredOffsets, StoreLayout
 from migrate.systems.checkpoint_file import (
     CHECKPOINT,
@@ -407,7 +407,7 @@ class TreeDiscovery(Discovery):
 
     def owner_version(self, directory: Path) -> str | None:
         """The version, by the RocksDB that each version contains."""
-        version = rocksdb_version(directory)
+        version = newest_options(directory).rocksdb_version
         known = None if version is None else self.versions.get(version.rpartition(".")[0])
         return None if known is None else f"{self.tree.title} {known}: that carries RocksDB {version}"
 

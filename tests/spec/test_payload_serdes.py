@@ -11,7 +11,7 @@ import pytest
 
 from formats.avro.schema import AvroSchema
 from formats.encoding.headers import Headers
-from formats.serde import BYTES, HeaderSerde, Serde
+from formats.serde import BYTES, Serde, uses_headers
 from formats.serdes.avro_serde import AvroSerde
 from formats.serdes.boolean import BooleanSerde
 from formats.serdes.conversions import resolving
@@ -34,7 +34,7 @@ TO_FILE = 'to = {serde = "avro", frame = "confluent", id = 7, schema = "new.avsc
 
 
 def decode_with(serde: Serde, payload: bytes, headers: Headers) -> object:
-    assert isinstance(serde, HeaderSerde)
+    assert uses_headers(serde)
     decoded: object = serde.decode_with(payload, headers)
     return decoded
 

@@ -170,7 +170,7 @@ def test_opening_and_scanning_touch_nothing(tmp_path: Path) -> None:
     before = tree_state(application)
     for directory in application.glob("*/rocksdb/*"):
         with open_read_only(directory) as database:
-            assert database.live_files()
+            assert database.live_files
             for family in database.families:
                 list(database.batches(family))
     assert tree_state(application) == before
@@ -223,7 +223,7 @@ def test_live_files_are_those_of_the_manifest(tmp_path: Path) -> None:
     path = make_runs(tmp_path / "db", [{"default": numbered(10)}, {"default": numbered(20), "b": numbered(3)}])
     (path / "000999.sst").write_bytes(b"an orphan")
     with open_read_only(path) as database:
-        files = database.live_files()
+        files = database.live_files
         sequence_number = database.sequence_number
     assert [file.name for file in files] == sorted({p.name for p in path.glob("*.sst")} - {"000999.sst"})
     assert all(file.size == (path / file.name).stat().st_size for file in files)

@@ -22,8 +22,9 @@ from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.fingerprint import checked_code, tracking_imports
 from migrate.spec.spec import Spec
 from migrate.stores.carry_over import left_out
+from migrate.stores.files import total_size
 from migrate.stores.rocksdb.database import Database, StoreContent, open_read_only
-from migrate.stores.rocksdb.layout import is_rocksdb, log_bytes
+from migrate.stores.rocksdb.layout import is_rocksdb, log_files
 from migrate.stores.rocksdb.live import read_only_family
 from migrate.stores.rocksdb.options_file import read_options
 from migrate.stores.rocksdb.scan import OnColumns, refuse_columns
@@ -147,7 +148,8 @@ def _is_empty(opened: Database, family: str) -> bool:
 def record_bytes(directory: Path, content: StoreContent) -> int:
     """The size of keys and values before compression, from the files' own properties."""
     read_ahead(directory, [name for name, _ in content.files])
-    return sum(_data_bytes(directory / name, size) for name, size in content.files) + log_bytes(directory)
+    logged = total_size(directory / name for name in log_files(directory))
+    return sum(_data_bytes(directory / name, size) for name, size in content.files) + logged
 
 
 def _data_bytes(path: Path, size: int) -> int:
@@ -221,9 +223,7 @@ def make_plan(
 
 def cut_database(plan: DatabasePlan, opened: Sequence[Database], chunk_size: int) -> list[Chunk]:
     """The chunks of one new RocksDB directory, in key order; `opened`: its inputs."""
-    cuts = cut(
-        ((each.directory / file.name, file.last_key) for each in opened for file in each.live_files()), chunk_size
-    )
+    cuts = cut(((each.directory / file.name, file.last_key) for each in opened for file in each.live_files), chunk_size)
     return [
         Chunk(
             store_partition=plan.store_partition,

@@ -26,7 +26,7 @@ from migrate.stores.carry_over import check_can_be_carried_over
 from migrate.stores.files import can_rename, cannot_link, delta_uri, existing_parent, raise_open_files, total_size
 from migrate.stores.regular_files import walk
 from migrate.stores.rocksdb.layout import database_files, foreign_entries
-from migrate.stores.rocksdb.options_file import reads_new_stores, rocksdb_version
+from migrate.stores.rocksdb.options_file import newest_options, reads_new_stores
 
 SPACE_MARGIN = 1.2
 _CLOCK_SLACK_SECONDS = 60
@@ -310,7 +310,7 @@ def check_version(spec: Spec, source: Source) -> str | None:
 def _check_owner_reads(source: Source, target: Format) -> None:
     """Raises RefusedError where the RocksDB that wrote the old store is too old to open the new one."""
     for directory in source.every_directory():
-        found = rocksdb_version(directory)
+        found = newest_options(directory).rocksdb_version
         if found is not None and not reads_new_stores(found):
             known = target.versions
             named = "" if known is None else f', or name that version: [target] version = "{known.example}"'

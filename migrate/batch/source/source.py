@@ -199,7 +199,7 @@ def read_store(directory: Path) -> Reading:
     """Open a RocksDB directory, and read its content. Raises RefusedError where it cannot be opened."""
     with open_read_only(directory) as opened:
         content, files = opened.content(), files_of(directory)
-        runs = {table.level or table.name for table in opened.live_files()}
+        runs = {table.level or table.name for table in opened.live_files}
         return Reading(content, files if opened.is_current() else None, len(runs))
 
 

@@ -109,25 +109,22 @@ class Database:
         return int(self._database.latest_sequence_number())
 
     @cached_property
-    def _files(self) -> tuple[LiveFile, ...]:
-        # Read once: the files of a database that is open read-only stay the same.
+    def live_files(self) -> tuple[LiveFile, ...]:
+        """The SST files in use, of all column families, by name; they stay the same while it is open."""
         files = [
             LiveFile(file["name"].lstrip("/"), file["size"], file["level"], bytes(file["end_key"] or b""))
             for file in self._database.live_files()
         ]
         return tuple(sorted(files, key=lambda file: file.name))
 
-    def live_files(self) -> list[LiveFile]:
-        """The SST files in use, of all column families, by name."""
-        return list(self._files)
-
     def content(self) -> StoreContent:
-        return StoreContent(self.sequence_number, self.families, tuple((file.name, file.size) for file in self._files))
+        files = tuple((file.name, file.size) for file in self.live_files)
+        return StoreContent(self.sequence_number, self.families, files)
 
     def files_of(self, family: str) -> list[LiveFile]:
         """The SST files of one column family. (Ingested files do not name their family themselves.)"""
         numbers = {int(number) for number in _FILE_NUMBER.findall(self._text(family, "sstables"))}
-        return [file for file in self.live_files() if int(file.name.partition(".")[0]) in numbers]
+        return [file for file in self.live_files if int(file.name.partition(".")[0]) in numbers]
 
     def estimated_records(self, family: str) -> int:
         """RocksDB's own estimate, from metadata."""
@@ -173,7 +170,7 @@ class Database:
 
         Raises RefusedError for tables of LevelDB: RocksDB dies where one has no properties.
         """
-        if not all(has_properties(self.directory / file.name) for file in self._files):
+        if not all(has_properties(self.directory / file.name) for file in self.live_files):
             raise of_leveldb(self.directory)
         counts = self._table_counts(family)
         return counts.get("entries", 0) - counts.get("deletions", 0)

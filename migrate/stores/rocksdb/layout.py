@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from migrate.errors import RefusedError
-from migrate.stores.files import files_named, total_size
+from migrate.stores.files import files_named
 from migrate.stores.regular_files import check_regular, open_regular, read_regular
 from migrate.stores.rocksdb.options_file import check_is_text
 from migrate.stores.rocksdb.unreadable import COPIED, check_is_rocksdb
@@ -99,12 +99,10 @@ class DatabaseFiles:
 
     @property
     def immutable(self) -> tuple[Path, ...]:
-        """The SST and blob files."""
         return tuple(self.directory / name for name in self.tables)
 
     @property
     def mutable(self) -> tuple[Path, ...]:
-        """The files of metadata."""
         return tuple(self.directory / name for name in self.metadata)
 
     @property
@@ -159,11 +157,6 @@ def log_files(directory: Path) -> set[str]:
     """The names of the write-ahead logs."""
     with os.scandir(directory) as entries:
         return {entry.name for entry in entries if _WAL.fullmatch(entry.name)}
-
-
-def log_bytes(directory: Path) -> int:
-    """The total size of the write-ahead logs in bytes."""
-    return total_size(directory / name for name in log_files(directory))
 
 
 def _check_manifest(directory: Path, names: list[str]) -> None:

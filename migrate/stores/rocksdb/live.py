@@ -177,11 +177,6 @@ class LiveDatabase:
         return int(self._open.latest_sequence_number())
 
     @property
-    def manifest(self) -> str:
-        """The name of the manifest: every opening for writing creates a new one."""
-        return manifest_of(self.directory)
-
-    @property
     def manifest_found(self) -> str:
         """The manifest that this opening found, from RocksDB's own log, which each opening starts; empty if not known.
 
@@ -213,8 +208,7 @@ class LiveDatabase:
     def sync(self) -> None:
         """Make everything that was written before durable."""
         if not self._wal:
-            for family in self._families.values():
-                family.flush()
+            self.flush()
         self._open.flush_wal(True)
 
     def flush(self) -> None:
@@ -270,7 +264,7 @@ class LiveDatabase:
 
 
 def manifest_of(directory: Path) -> str:
-    """The manifest that CURRENT names; empty where there is no database."""
+    """The manifest that CURRENT names: every opening for writing creates one. Empty where there is no database."""
     current = directory / "CURRENT"
     return current.read_text(encoding="ascii").strip() if current.is_file() else ""
 

@@ -53,12 +53,6 @@ def read_options(directory: Path) -> dict[str, FamilyOptions]:
     return {options.family: options for options in parsed.families}
 
 
-def rocksdb_version(directory: Path) -> str | None:
-    """The version of the last RocksDB that opened the directory for writing, from its newest OPTIONS file; None: not
-    known. Raises RefusedError for a damaged file."""
-    return newest_options(directory).rocksdb_version
-
-
 def _is_log_elsewhere(directory: Path, named: Path) -> bool:
     """Whether the write-ahead log is in the directory that OPTIONS names.
 
@@ -95,6 +89,7 @@ class DatabaseOptions:
     families: tuple[FamilyOptions, ...] = ()
     wal_dir: str = ""
     rocksdb_version: str | None = None
+    """The version of the last RocksDB that opened the directory for writing; None: not known."""
     blob_compression: str = ""
     """As RocksDB spells it."""
     allows_transactions: bool = False

@@ -69,9 +69,9 @@ def of_leveldb(directory: Path) -> RefusedError:
     way = "copy its records with LevelDB into a new RocksDB directory, and name that one"
     if any(directory.glob("OPTIONS-*")):
         way = (
-            "RocksDB has opened it, and LevelDB no longer can: copy its records with RocksDB into a new directory, and "
+            "RocksDB has opened it, and LevelDB no longer can: copy its records with RocksDB into a new directory, "
+            "and name that one"
         )
-        way += "name that one"
     return RefusedError(
         f"{directory} is a LevelDB database, or has tables of one, and only RocksDB's can be migrated",
         hint=f"nothing is damaged: {way}",

@@ -26,7 +26,7 @@ Skewed = Mapping[bytes, bytes]
 
 def _cut(path: Path, chunk_size: int) -> Cuts:
     with open_read_only(path) as database:
-        return cut([(path / file.name, file.last_key) for file in database.live_files()], chunk_size)
+        return cut([(path / file.name, file.last_key) for file in database.live_files], chunk_size)
 
 
 def _check_cover(ranges: tuple[KeyRange, ...]) -> None:
@@ -114,7 +114,7 @@ def test_two_million_skewed_records_give_even_chunks(wanted: int, tmp_path: Path
     (file,) = path.glob("*.sst")
     size = file.stat().st_size
     with open_read_only(path) as database:
-        files = [(path / live.name, live.last_key) for live in database.live_files()]
+        files = [(path / live.name, live.last_key) for live in database.live_files]
         _forget_pages(file)
         before = _bytes_read_from_disk()
         cuts = cut(files, sum(len(key) + 8 + len(value) for key, value in records.items()) // wanted)
@@ -214,7 +214,7 @@ def test_a_chunk_larger_than_the_store_is_all_of_it(tmp_path: Path) -> None:
 def test_a_table_that_cannot_be_weighed_makes_chunks_uneven_not_wrong(tmp_path: Path) -> None:
     path = make_runs(tmp_path / "db", [{"default": numbered(10_000, seed=seed)} for seed in range(2)])
     with open_read_only(path) as database:
-        files = [(path / live.name, live.last_key) for live in database.live_files()]
+        files = [(path / live.name, live.last_key) for live in database.live_files]
     files[0][0].write_bytes(b"not a table")
     cuts = cut(files, 50_000)
     _check_cover(cuts.ranges)
@@ -225,7 +225,7 @@ def test_damaged_tables_never_stop_the_plan(tmp_path: Path) -> None:
     path = make_store(tmp_path / "db", numbered(5000))
     (file,) = path.glob("*.sst")
     with open_read_only(path) as database:
-        files = [(path / live.name, live.last_key) for live in database.live_files()]
+        files = [(path / live.name, live.last_key) for live in database.live_files]
     whole = file.read_bytes()
     rng = random.Random(7)
     for _ in range(300):

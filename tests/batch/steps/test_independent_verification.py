@@ -83,7 +83,7 @@ def test_a_planned_gap_is_found(
     lost = 7
     spec = _spec(tmp_path, mode)
     with open_read_only(spec.source_path) as opened:
-        files = [(spec.source_path / file.name, file.last_key) for file in opened.live_files()]
+        files = [(spec.source_path / file.name, file.last_key) for file in opened.live_files]
     keys = cut(files, spec.run.chunk_size).ranges[number]
     edge = getattr(keys, bound)
     at = KEYS.index(edge) if edge is not None else (0 if bound == "start" else len(KEYS))
