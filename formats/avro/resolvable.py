@@ -28,6 +28,11 @@ class Findings:
     """Logical types that differ: of `problems` those that a function may overlook, since the bytes fit."""
     lost: Lost = field(default_factory=dict)
 
+    @property
+    def losses(self) -> tuple[str, ...]:
+        """What old values may hold and new ones cannot: fields that are left out, symbols that become a default."""
+        return tuple(text for parts in self.lost.values() for text in parts.values())
+
 
 def compare(pairing: Pairing) -> Findings:
     """Compare every part of both schemas."""

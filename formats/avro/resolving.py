@@ -25,31 +25,16 @@ from formats.errors import InvalidEntryError, UnresolvableSchemasError
 def check_resolvable(writer: AvroSchema, reader: AvroSchema) -> None:
     """Check that values can be read. Raises UnresolvableSchemasError, which names the field, where none can.
 
-    A branch or a symbol that the reader lacks only rejects the values that have it: see `find_risks`.
+    A branch or a symbol that the reader lacks only rejects the values that have it: see `Findings.risks`.
     """
-    if problems := _findings(writer, reader).problems:
+    if problems := findings(writer, reader).problems:
         raise UnresolvableSchemasError(tuple(problems))
 
 
-def find_risks(writer: AvroSchema, reader: AvroSchema) -> tuple[str, ...]:
-    """What may occur in an old value and cannot be read with the new schema, each with its path."""
-    return tuple(_findings(writer, reader).risks)
-
-
-def find_meanings(writer: AvroSchema, reader: AvroSchema) -> tuple[str, ...]:
-    """Logical types that differ between fields of one path, although the bytes of one fit the other."""
-    return tuple(_findings(writer, reader).meanings)
-
-
-def find_losses(writer: AvroSchema, reader: AvroSchema) -> tuple[str, ...]:
-    """What old values may hold and new ones cannot: fields that are left out, symbols that become a default."""
-    return tuple(text for parts in _findings(writer, reader).lost.values() for text in parts.values())
-
-
 def losses_in(data: bytes, writer: AvroSchema, reader: AvroSchema) -> frozenset[str]:
-    """Those of `find_losses` that hold something in this value, which can be resolved."""
+    """Those of `Findings.losses` that hold something in this value, which can be resolved."""
     pairing, (tree, _) = _pairing(writer, reader), _codec(writer).decode(data)
-    return frozenset(_lost(pairing, _findings(writer, reader).lost, pairing.writer.root, pairing.reader.root, tree))
+    return frozenset(_lost(pairing, findings(writer, reader).lost, pairing.writer.root, pairing.reader.root, tree))
 
 
 def _lost(pairing: Pairing, lost: Lost, old: Type, new: Type, tree: Tree) -> Iterator[str]:
@@ -84,8 +69,8 @@ def _parts(pairing: Pairing, old: Type, new: Type, tree: Tree) -> Iterator[tuple
 
 
 @lru_cache(maxsize=256)
-def _findings(writer: AvroSchema, reader: AvroSchema) -> Findings:
-    """The problems and risks of two schemas."""
+def findings(writer: AvroSchema, reader: AvroSchema) -> Findings:
+    """What a comparison of two schemas finds."""
     try:
         return compare(_pairing(writer, reader))
     except UnresolvableSchemasError as error:
@@ -164,13 +149,6 @@ def _resolved(pairing: Pairing, old: Type, new: Type, tree: Tree) -> Tree:
     return _resolved_leaf(pairing, old, new, tree)
 
 
-def _resolved_leaf(pairing: Pairing, old: Type, new: Type, tree: Tree) -> Tree:
-    if isinstance(old, Primitive) and isinstance(new, Primitive):
-        return _promoted(old.kind, new.kind, tree)
-    assert isinstance(old, Named) and isinstance(new, Named)  # the pair was found to be resolvable
-    return _resolved_named(pairing, old, new, tree)
-
-
 def _refuse(pairing: Pairing, old: Type) -> NoReturn:
     raise InvalidEntryError(f"a value of {pairing.writer.definition(old)} has no place in the new schema")
 
@@ -191,7 +169,10 @@ def _promoted(old: str, new: str, tree: Tree) -> Tree:
     return tree
 
 
-def _resolved_named(pairing: Pairing, old: Named, new: Named, tree: Tree) -> Tree:
+def _resolved_leaf(pairing: Pairing, old: Type, new: Type, tree: Tree) -> Tree:
+    if isinstance(old, Primitive) and isinstance(new, Primitive):
+        return _promoted(old.kind, new.kind, tree)
+    assert isinstance(old, Named) and isinstance(new, Named)  # the pair was found to be resolvable
     before, after = pairing.writer.named[old.name], pairing.reader.named[new.name]
     if isinstance(before, Enum) and isinstance(after, Enum):
         symbol = pairing.symbols(before, after)[tree]

@@ -50,18 +50,14 @@ GUID_SIZE = 17
 HEADER_NAMES: dict[Part, str] = {"key": "__key_schema_id", "value": "__value_schema_id"}
 
 
-def pack_prefix(schema_id: int) -> bytes:
-    """The five bytes before a payload in a `confluent` frame."""
-    return PREFIX.pack(PREFIX_VERSION, schema_id)
-
-
 def pack_frame(frame: Frame, schema_id: SchemaId) -> bytes:
     """The bytes before a payload; none where the frame is not in the payload."""
     if frame == "glue" and isinstance(schema_id, UUID):
         return GLUE_HEAD + schema_id.bytes
     if frame == "apicurio" and isinstance(schema_id, int):
         return APICURIO_PREFIX.pack(PREFIX_VERSION, schema_id)
-    return pack_prefix(schema_id) if frame in ("confluent", "header") and isinstance(schema_id, int) else b""
+    is_prefix = frame in ("confluent", "header") and isinstance(schema_id, int)
+    return PREFIX.pack(PREFIX_VERSION, schema_id) if is_prefix else b""
 
 
 def pack_guid(guid: UUID) -> bytes:

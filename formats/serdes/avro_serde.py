@@ -7,11 +7,11 @@ have other bytes with the same meaning: arrays and maps are written in one block
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from formats.avro.resolving import find_losses, losses_in, read, resolve, write
+from formats.avro.resolving import findings, losses_in, read, resolve, write
 from formats.avro.schema import AvroSchema
 from formats.encoding.headers import Headers
 from formats.errors import EntryError, InvalidEntryError, UnresolvableSchemasError
@@ -87,15 +87,11 @@ class AvroSerde:
     def with_headers(self, headers: Headers | None) -> Headers:
         return framed_headers(self.frame, self.part, self.written[0], headers)
 
-    def resolving_to(self, reader: AvroSchema) -> AvroSerde:
-        """The same payloads, decoded to `ResolvedSchema`."""
-        return replace(self, reader=reader)
-
     @property
     def losses(self) -> tuple[str, ...]:
         """What payloads may hold and lose when they are resolved, in words."""
         reader = self.reader
-        found = () if reader is None else (text for _, each in self.schemas for text in find_losses(each, reader))
+        found = () if reader is None else (text for _, each in self.schemas for text in findings(each, reader).losses)
         return tuple(dict.fromkeys(found))
 
     @property

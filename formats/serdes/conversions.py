@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from formats.avro.resolving import check_resolvable, find_meanings, find_risks
+from formats.avro.resolving import findings
 from formats.avro.schema import AvroSchema, names_java_refuses, types_of
 from formats.avro.types import Array, Map, Primitive, Type, Union
-from formats.errors import UnresolvableSchemasError
 from formats.serde import Serde
 from formats.serdes.avro_serde import AvroSerde
 from formats.serdes.json_text import JsonSerde
@@ -25,7 +24,7 @@ def resolving(source: Serde, target: Serde) -> Serde:
     With a function it stays unchanged: the function sees each value as it was written.
     """
     if isinstance(source, AvroSerde) and isinstance(target, AvroSerde):
-        return source.resolving_to(target.written[1])
+        return replace(source, reader=target.written[1])
     if isinstance(source, JsonSerde) and isinstance(target, JsonSerde):
         return replace(source, is_only_checked=True)
     if isinstance(source, ListSerde) and isinstance(target, ListSerde):
@@ -61,11 +60,9 @@ def payload_problem(source: Serde, target: Serde) -> str | None:
 def _avro_problem(source: AvroSerde, reader: AvroSchema) -> str | None:
     problems = []
     for schema_id, writer in source.schemas:
-        try:
-            check_resolvable(writer, reader)
-        except UnresolvableSchemasError as error:
+        if found := findings(writer, reader).problems:
             named = "the old schema" if schema_id is None else f"schema {schema_id}"
-            problems.append(f"{named} cannot be read as the new one: {error}")
+            problems.append(f"{named} cannot be read as the new one: {'; '.join(found)}")
     return "; ".join(problems) or None
 
 
@@ -73,7 +70,7 @@ def payload_risks(source: Serde, target: Serde) -> tuple[str, ...]:
     """What some payloads may hold that the target cannot: each would be a reject."""
     source, target = _of_entries(source, target)
     if isinstance(source, AvroSerde) and isinstance(target, AvroSerde):
-        found = ((each, find_risks(writer, target.written[1])) for each, writer in source.schemas)
+        found = ((each, findings(writer, target.written[1]).risks) for each, writer in source.schemas)
         return tuple(risk if each is None else f"schema {each}: {risk}" for each, risks in found for risk in risks)
     if isinstance(source, NumberSerde) and isinstance(target, NumberSerde):
         bits = 8 * source.size
@@ -89,7 +86,7 @@ def payload_meanings(source: Serde, target: Serde) -> tuple[str, ...]:
     source, target = _of_entries(source, target)
     if not (isinstance(source, AvroSerde) and isinstance(target, AvroSerde)):
         return ()
-    found = (find_meanings(writer, target.written[1]) for _, writer in source.schemas)
+    found = (findings(writer, target.written[1]).meanings for _, writer in source.schemas)
     return tuple(dict.fromkeys(text for texts in found for text in texts))
 
 

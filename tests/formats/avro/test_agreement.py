@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from formats.avro.resolving import check_resolvable, find_losses, losses_in, read, write
+from formats.avro.resolving import check_resolvable, findings, losses_in, read, write
 from formats.avro.schema import AvroSchema
 from formats.errors import InvalidEntryError, UnresolvableSchemasError
 from tests.formats.avro.agreement import REJECTED, Paths
@@ -38,7 +38,7 @@ def _agree(random: Random, draw: Callable[[Random], tuple[AvroSchema, AvroSchema
     found = paths(value)
     assert paths(encoded(types, root, tree, blocks(random))) == found
     if found != REJECTED:
-        assert losses_in(value, writer, reader) <= {*find_losses(writer, reader)}
+        assert losses_in(value, writer, reader) <= {*findings(writer, reader).losses}
     assert paths(value + b"\0") == REJECTED
     if value:
         assert paths(value[: random.randrange(len(value))]) == REJECTED

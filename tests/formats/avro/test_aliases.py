@@ -2,7 +2,7 @@
 
 import pytest
 
-from formats.avro.resolving import check_resolvable, find_risks
+from formats.avro.resolving import check_resolvable, findings
 from formats.errors import UnresolvableSchemasError
 from tests.formats.avro.agreement import Paths
 from tests.formats.avro.shapes import Json, becomes, enum, field, fixed, in_a, pair_of, record
@@ -119,6 +119,6 @@ def test_an_alias_that_is_not_clear_or_would_lose_a_value_is_refused(old: Json, 
     with pytest.raises(UnresolvableSchemasError) as raised:
         check_resolvable(*pair_of(old, new))
     assert problem in str(raised.value)
-    assert find_risks(*pair_of(old, new)) == ()
+    assert findings(*pair_of(old, new)).risks == []
     with pytest.raises(UnresolvableSchemasError):
         Paths(*pair_of(old, new))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from formats.avro.compiling import compile_schemas
-from formats.avro.resolving import check_resolvable, find_losses, find_risks, losses_in, read, resolve, write
+from formats.avro.resolving import check_resolvable, findings, losses_in, read, resolve, write
 from formats.avro.schema import AvroSchema
 from formats.encoding.varint import pack_varint
 from formats.errors import EntryError, FormatError, InvalidEntryError, UnresolvableSchemasError
@@ -158,8 +158,8 @@ def test_a_number_that_the_wider_type_cannot_hold_exactly_is_a_reject(old: str, 
 
 def test_a_number_that_would_be_rounded_is_named_and_foreseen() -> None:
     pair = pair_of(in_a("long"), in_a("double"))
-    assert find_risks(*pair) == ("Order.a: numbers that a double cannot hold exactly",)
-    assert find_risks(*pair_of(in_a("int"), in_a("double"))) == ()
+    assert findings(*pair).risks == ["Order.a: numbers that a double cannot hold exactly"]
+    assert findings(*pair_of(in_a("int"), in_a("double"))).risks == []
     value = pack_varint(1152921504606847126)
     with pytest.raises(InvalidEntryError, match="a double cannot hold 1152921504606847126 exactly"):
         resolve(value, *pair)
@@ -256,10 +256,10 @@ def test_a_logical_type_may_come_go_and_get_more_digits(old: Json, new: Json) ->
 def test_what_only_some_values_meet_is_a_risk() -> None:
     old = record(field("a", ["null", "int", "string"]), field("b", enum("A B")))
     new = record(field("a", ["null", "int"]), field("b", enum("A")))
-    assert find_risks(*pair_of(old, new)) == (
+    assert findings(*pair_of(old, new)).risks == [
         "Order.a: a value of string has no place in the new schema",
         "Order.b: the symbol B has no place in the new schema",
-    )
+    ]
     check_resolvable(*pair_of(old, new))
 
 
@@ -286,8 +286,8 @@ def test_what_is_left_out_is_named_and_found_where_a_value_holds_something() -> 
         "the field Order.lines[].note is left out",
         "the field Order.lines[].tags is left out",
     )
-    assert {*find_losses(*pair)} == {name, flag, c, d, note_text, tags}
-    assert find_losses(pair[0], pair[0]) == find_losses(*pair_of("long", "double")) == ()
+    assert {*findings(*pair).losses} == {name, flag, c, d, note_text, tags}
+    assert findings(pair[0], pair[0]).losses == findings(*pair_of("long", "double")).losses == ()
     empty: Json = {"sku": "x", "note": None, "tags": []}
     value = {"name": "", "no": None, "flag": False, "suit": "B", "lines": [None, empty], "by": {"k": empty}}
     value |= {"next": None}
