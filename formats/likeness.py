@@ -13,8 +13,7 @@ from formats.registry import FORMATS
 
 _OLDEST_MS = 1_000_000_000_000
 """2001-09-09: no stream processor is older."""
-_AHEAD_MS = 366 * 86_400_000
-_LONGEST_SESSION_MS = 366 * 86_400_000
+_YEAR_MS = 366 * 86_400_000
 SURE = 0.95
 """The share of a sample from which on it looks like a format; up to 1 - SURE, it does not."""
 _TIME = slice(1, 9)
@@ -138,7 +137,7 @@ def _is_plausible(record: StateRecord, now_ms: int) -> bool:
     if window is not None:
         if not _is_moment(window.start_ms, now_ms) or window.sequence < 0:
             return False
-        if window.end_ms is not None and not 0 <= window.end_ms - window.start_ms <= _LONGEST_SESSION_MS:
+        if window.end_ms is not None and not 0 <= window.end_ms - window.start_ms <= _YEAR_MS:
             return False
     if history is not None:
         return _is_moment(history.valid_to_ms, now_ms)
@@ -146,4 +145,4 @@ def _is_plausible(record: StateRecord, now_ms: int) -> bool:
 
 
 def _is_moment(milliseconds: int, now_ms: int) -> bool:
-    return _OLDEST_MS <= milliseconds <= now_ms + _AHEAD_MS
+    return _OLDEST_MS <= milliseconds <= now_ms + _YEAR_MS

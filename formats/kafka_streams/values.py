@@ -25,11 +25,12 @@ def pack_timestamp(timestamp_ms: int) -> bytes:
         raise InvalidEntryError(f"timestamp {timestamp_ms!r} is not a signed 64-bit number") from error
 
 
-def _unpack_timestamp(data: bytes, what: str) -> tuple[int, bytes]:
+def cut_int64(data: bytes, what: str) -> tuple[int, bytes]:
+    """(the number that the data begins with, the rest). Raises TruncatedEntryError."""
     if len(data) < _INT64.size:
         raise TruncatedEntryError(what, len(data), _INT64.size)
-    (timestamp_ms,) = _INT64.unpack_from(data)
-    return timestamp_ms, data[_INT64.size :]
+    (number,) = _INT64.unpack_from(data)
+    return number, data[_INT64.size :]
 
 
 _TIMESTAMP_FIELD = Field(TIMESTAMP, _INT64.size, pack_timestamp)
@@ -43,7 +44,7 @@ class TimestampedValue:
     fields: tuple[Field, ...] = (_TIMESTAMP_FIELD, PAYLOAD_FIELD)
 
     def unpack(self, data: bytes) -> tuple[bytes, Carried]:
-        timestamp_ms, payload = _unpack_timestamp(data, "timestamped value")
+        timestamp_ms, payload = cut_int64(data, "timestamped value")
         return payload, {TIMESTAMP: timestamp_ms}
 
     def pack(self, payload: bytes, carried: Carried) -> bytes:
@@ -58,7 +59,7 @@ class HeadersValue:
 
     def unpack(self, data: bytes) -> tuple[bytes, Carried]:
         headers, rest = unpack_sized(data)
-        timestamp_ms, payload = _unpack_timestamp(rest, "value behind its headers")
+        timestamp_ms, payload = cut_int64(rest, "value behind its headers")
         return payload, {HEADERS: headers, TIMESTAMP: timestamp_ms}
 
     def pack(self, payload: bytes, carried: Carried) -> bytes:

@@ -42,7 +42,7 @@ from formats.changelog import ChangelogForm, ChangelogRecord
 from formats.errors import InvalidEntryError, TruncatedEntryError
 from formats.format import Format
 from formats.kafka_streams.families import OFFSETS, PLAIN_FAMILY, VERSIONS
-from formats.kafka_streams.values import TIMESTAMPED, pack_timestamp
+from formats.kafka_streams.values import TIMESTAMPED, cut_int64, pack_timestamp
 from formats.layout import HISTORY, PLAIN, TIMESTAMP
 from formats.record import History, StateRecord, Version
 
@@ -159,9 +159,7 @@ def time_of(value: bytes) -> int:
 
     Raises EntryError.
     """
-    if len(value) < _INT64.size:
-        raise TruncatedEntryError("time of an entry", len(value), _INT64.size)
-    return int.from_bytes(value[: _INT64.size], "big", signed=True)
+    return cut_int64(value, "time of an entry")[0]
 
 
 def default_segment_ms(retention_ms: int) -> int:
@@ -177,12 +175,10 @@ def default_segment_ms(retention_ms: int) -> int:
 
 def cut_key(key: bytes) -> tuple[int, bytes]:
     """(segment, serialized key). Raises EntryError."""
-    if len(key) < _INT64.size:
-        raise TruncatedEntryError("key of a versioned store", len(key), _INT64.size)
-    (segment,) = _INT64.unpack_from(key)
+    segment, user_key = cut_int64(key, "key of a versioned store")
     if segment < LATEST:
         raise InvalidEntryError(f"a versioned store has no segment {segment}")
-    return segment, key[_INT64.size :]
+    return segment, user_key
 
 
 def _read_versions(data: bytes) -> tuple[int, list[tuple[int, bytes | None]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from formats.avro.program import EXACT
 from formats.avro.resolving import findings
 from formats.avro.schema import AvroSchema, names_java_refuses, types_of
 from formats.avro.types import Array, Map, Primitive, Type, Union
@@ -76,7 +77,7 @@ def payload_risks(source: Serde, target: Serde) -> tuple[str, ...]:
         bits = 8 * source.size
         if target.name.startswith("int") and target.size < source.size:
             return (f"numbers of more than {8 * target.size} bits",)
-        if source.name.startswith("int") and bits > {"float": 24, "double": 53}.get(target.name, bits):
+        if source.name.startswith("int") and bits > EXACT.get(target.name, bits):
             return (f"numbers that a {target.name} cannot hold exactly",)
     return ()
 

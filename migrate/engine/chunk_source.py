@@ -94,7 +94,6 @@ class ChunkSource:
 
     @property
     def counts(self) -> tuple[FamilyCount, ...]:
-        """The records read so far, by RocksDB directory and column family."""
         directories = self.inputs.directories
         return tuple(
             FamilyCount(directory=directories[number], family=family, seen=seen, used=self.read[number, family])

@@ -130,7 +130,6 @@ class Verified(Stored):
 
     @property
     def mismatches(self) -> int:
-        """The number of keys that are missing, extra, or have another value than expected."""
         return self.missing + self.differing + self.extra
 
     def with_mismatch(self, mismatch: Mismatch, count: int = 1) -> Verified:

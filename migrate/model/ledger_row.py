@@ -89,7 +89,6 @@ class Row(Stored):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """`detail`, parsed."""
         return dict(json.loads(self.detail))
 
     @property

@@ -87,7 +87,6 @@ class DatabasePlan(Stored):
 
     @property
     def carriers(self) -> tuple[str, ...]:
-        """The RocksDB directories of the source whose own families are carried."""
         return self.carried_from or tuple(source.database for source in self.sources)
 
 

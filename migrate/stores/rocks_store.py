@@ -91,7 +91,6 @@ class RocksStore(OrderedStore):
         self._resources.close()
 
     def start(self) -> None:
-        """Move from CREATED to RUNNING."""
         self._move_to(State.RUNNING)
 
     @property

@@ -74,8 +74,7 @@ class Function(AvroReading):
     def render(cls, source: AvroSource, name: str, operations: Operations, writes: bool) -> list[str]:
         """The lines of a function that returns (what it writes, where the value ends), or only where the value ends."""
         body = cls(source, indent=1, start=None, depth="k")
-        body.line(f"if k > {MAX_DEPTH}:")
-        body.line("    raise BailOut")
+        body.bail_out_if(f"k > {MAX_DEPTH}")
         if writes:
             body.line(f"return {body.expression(body.pieces(operations))}, i")
         else:
@@ -149,8 +148,8 @@ class Function(AvroReading):
             self._number(operation.kind)
             number = "n >> 1 ^ -(n & 1)"
             if (operation.kind, operation.to) != ("int", "double"):  # an int always fits into a double
-                self.line(f"if n >> {EXACT[operation.to] + 1} and not is_exact({operation.to!r}, {number}):")
-                self.line("    raise BailOut")  # it would be rounded: a reject, whose reason `run_avro` knows
+                # It would be rounded: a reject, whose reason `run_avro` knows.
+                self.bail_out_if(f"n >> {EXACT[operation.to] + 1} and not is_exact({operation.to!r}, {number})")
             self.line(f"{name} = pack_{operation.to}({number})")
         return [Variable(name)]
 
@@ -171,8 +170,7 @@ class Function(AvroReading):
             self._branches(operation, lambda branch: self._block_into(branch, name))
         else:
             self.line(f"{name} = {self.source.constant(table)}.get(n)")
-            self.line(f"if {name} is None:")
-            self.line("    raise BailOut")
+            self.bail_out_if(f"{name} is None")
         return [Variable(name)]
 
     def _pieces_of_repeat(self, operation: Repeat) -> list[Piece]:
@@ -235,8 +233,7 @@ def render(source: AvroSource) -> str:
     body = Function(source, indent=3, start="0", depth="0")
     body.line("i = 0")
     pieces = body.pieces(source.program.main)
-    body.line("if i != len(d):")
-    body.line("    raise BailOut")
+    body.bail_out_if("i != len(d)")
     body.line(f"add({body.expression(body.to_the_end(pieces))})")
     lines = [
         "def convert(column):",

@@ -51,6 +51,10 @@ class AvroReading:
     def line(self, text: str) -> None:
         self._lines.append((f"{'    ' * self.indent}{text}", None))
 
+    def bail_out_if(self, condition: str) -> None:
+        self.line(f"if {condition}:")
+        self.line("    raise BailOut")
+
     def lines(self) -> list[str]:
         """The lines, without the positions that nothing refers to."""
         return [text for text, place in self._lines if place is None or place in self._used]
@@ -94,8 +98,7 @@ class AvroReading:
         if operation.kind in LONGEST:
             self._walk_number(operation.kind)
         elif operation.kind == "boolean":
-            self.line("if d[i] > 1:")
-            self.line("    raise BailOut")
+            self.bail_out_if("d[i] > 1")
             self._advance(1)
         elif operation.kind in ("bytes", "string"):
             self._walk_text(utf8=operation.kind == "string")
@@ -157,12 +160,10 @@ class AvroReading:
         if table is None:
             self._branches(operation, self._walk_block)
             return
-        whole = len(table) == len(operation.branches)
-        unknown = (
-            f"n & 1 or n > {2 * len(table) - 2}" if whole else f"n not in {self.source.constant(frozenset(table))}"
-        )
-        self.line(f"if {unknown}:")
-        self.line("    raise BailOut")
+        if len(table) == len(operation.branches):
+            self.bail_out_if(f"n & 1 or n > {2 * len(table) - 2}")
+        else:
+            self.bail_out_if(f"n not in {self.source.constant(frozenset(table))}")
 
     def _branch_number(self, operation: Choice) -> None:
         if len(operation.branches) > 64:
@@ -202,12 +203,10 @@ class AvroReading:
         self.line("    if n & 1 or n > 2 * len(d):" if operation.least else "    if n & 1:")
         self.line("        raise BailOut")
         if not operation.least:
-            self.line(f"if n * len(d) > {2 * MAX_EMPTY}:")
-            self.line("    raise BailOut")
+            self.bail_out_if(f"n * len(d) > {2 * MAX_EMPTY}")
 
     def _end_of_items(self) -> None:
-        self.line("if d[i]:")
-        self.line("    raise BailOut")
+        self.bail_out_if("d[i]")
         self._advance(1)
 
 

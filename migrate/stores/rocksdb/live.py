@@ -114,8 +114,6 @@ class Family:
         self._open.compact_range(None, None)
 
     def close(self) -> None:
-        """Drop the references to rocksdict's objects."""
-
         def closed(*_: object) -> NoReturn:
             self._raise_closed()
 
@@ -234,7 +232,6 @@ class LiveDatabase:
         self._open.cancel_all_background(True)
 
     def close(self) -> None:
-        """Close the files and release the LOCK."""
         database, self._database = self._database, None
 
         def closed(_: WriteBatch) -> None:
