@@ -92,13 +92,11 @@ class _Aliases:
 
 
 def _without_aliases(types: Types) -> Types:
-    return Types(types.root, {name: _without(known) for name, known in types.named.items()})
-
-
-def _without(known: Definition) -> Definition:
-    if isinstance(known, Record):
-        return replace(known, aliases=(), fields=tuple(replace(each, aliases=()) for each in known.fields))
-    return replace(known, aliases=())
+    named: dict[str, Definition] = {name: replace(known, aliases=()) for name, known in types.named.items()}
+    for name, known in named.items():
+        if isinstance(known, Record):
+            named[name] = replace(known, fields=tuple(replace(each, aliases=()) for each in known.fields))
+    return Types(types.root, named)
 
 
 def _mixed(aliases: _Aliases, writer: Types, renaming: Renaming) -> Iterator[str]:

@@ -41,7 +41,7 @@ from typing import NoReturn
 from formats.changelog import ChangelogForm, ChangelogRecord
 from formats.errors import InvalidEntryError, TruncatedEntryError
 from formats.format import Format
-from formats.kafka_streams.families import OFFSETS, PLAIN_FAMILY, VERSIONS
+from formats.kafka_streams.families import PLAIN_FAMILY, kafka_streams_format
 from formats.kafka_streams.values import TIMESTAMPED, cut_int64, pack_timestamp
 from formats.layout import HISTORY, PLAIN, TIMESTAMP
 from formats.record import History, StateRecord, Version
@@ -223,13 +223,10 @@ def _write_history(
 
 
 VERSIONED = VersionedFormat(
+    **kafka_streams_format.keywords,
     id="kafka-streams.versioned",
     summary="Kafka Streams versioned key-value store: key -> values and since when each holds",
     column_families=(PLAIN_FAMILY,),
     kind="versioned",
     value_layout=TIMESTAMPED,
-    metadata_families=(OFFSETS,),
-    versions=VERSIONS,
-    has_changelog=True,
-    keeps_keys_in_tasks=True,
 )

@@ -85,9 +85,6 @@ class ChunkSource:
         another time.
         """
         scans = [scan for database in range(len(self.databases)) for scan in self._scans(database, mapping, keys)]
-        if len(scans) == 1:
-            yield from scans[0]
-            return
         merged = MergedScan(scans)
         yield from merged
         self.shadowed += merged.shadowed

@@ -60,7 +60,6 @@ class CompiledProgram:
         self._growth = _growth(program.key), _growth(program.value)
 
     def __call__(self, batch: Batch) -> Batch:
-        """The converted batch. Raises BailOutError."""
         if batch.sizes is None or len(batch) < MIN_ROWS:
             return self._convert_each(batch)
         key_size, value_size = batch.sizes

@@ -58,12 +58,11 @@ def read_block(block: bytes) -> tuple[list[bytes], list[bytes]]:
 @contextmanager
 def open_times(folder: str | None) -> Iterator[Database | None]:
     """Open a run, if there is one. Raises ChunkFailedError where it is damaged."""
-    if folder is None:
-        yield None
-        return
     with ExitStack() as opened:
-        with _damage_explained(Path(folder)):
-            run = opened.enter_context(open_pooled(Path(folder)))
+        run = None
+        if folder is not None:
+            with _damage_explained(Path(folder)):
+                run = opened.enter_context(open_pooled(Path(folder)))
         yield run
 
 

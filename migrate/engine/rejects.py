@@ -49,11 +49,12 @@ class RejectsByReason:
     Reasons that differ only in their numbers count as one.
     """
 
-    def __init__(self, examples: int = EXAMPLES) -> None:
+    def __init__(self, reasons: int = MOST_REASONS, examples: int = EXAMPLES) -> None:
         self.count = 0
         self.first_of_partition = ""
         """The key and reason of the first reject since `begin`."""
         self._store_partition = ""
+        self._most_reasons = reasons
         self._most_examples = examples
         self._counts: Counter[tuple[str, str]] = Counter()
         self._reasons: dict[tuple[str, str], str] = {}
@@ -90,7 +91,7 @@ class RejectsByReason:
             RejectReason(
                 reason=self._reasons[group], records=count, place=group[1], examples=tuple(self._examples[group])
             )
-            for group, count in self._counts.most_common(MOST_REASONS)
+            for group, count in self._counts.most_common(self._most_reasons)
         )
 
 
@@ -98,14 +99,10 @@ class CountRejects(RejectsByReason):
     """Takes the records of one chunk that cannot be converted: they are left out and counted."""
 
     def __init__(self, where: str, limit: int | None = None, *, has_function: bool = False) -> None:
-        super().__init__(EXAMPLES_OF_A_CHUNK)
+        super().__init__(MOST_OF_A_CHUNK, EXAMPLES_OF_A_CHUNK)
         self._has_function = has_function
         self._where = where
         self._limit = limit
-
-    @property
-    def reasons(self) -> tuple[RejectReason, ...]:
-        return super().reasons[:MOST_OF_A_CHUNK]
 
     def add(self, family: str, key: bytes, value: bytes, reason: str, place: str = "") -> None:
         """Count a reject; `place`: of the function's exception. Raises RejectedError past the limit."""
