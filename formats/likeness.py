@@ -49,6 +49,10 @@ class FormatSample:
         self.alike += (self.is_possible or not is_a_number) and _is_plausible(record, now_ms)
 
     @property
+    def format(self) -> str:
+        return self.known.id
+
+    @property
     def share(self) -> float:
         """The share of the records that look like the format."""
         return self.alike / max(1, self.sampled)
@@ -74,9 +78,9 @@ def hint(samples: Iterable[FormatSample]) -> str:
     marked = [each for each in found if leaves_marks(each.known)]
     if len(found) < 2 or not marked:
         return ""
-    if alike := [each.known.id for each in marked if each.is_alike]:
+    if alike := [each.format for each in marked if each.is_alike]:
         return f"its records look like {' or '.join(alike)}"
-    unlike = [each.known.id for each in marked if each.is_unlike]
+    unlike = [each.format for each in marked if each.is_unlike]
     return f"its records do not look like {' or '.join(unlike)}" if len(unlike) == len(marked) else ""
 
 
@@ -114,7 +118,7 @@ class Rivals:
             (
                 known,
                 share,
-                f"{counted.share:.1%} of the sampled records look like {counted.known.id}: "
+                f"{counted.share:.1%} of the sampled records look like {counted.format}: "
                 f"is the old store {known.id}, and not {source.id}?",
             )
             for known, share, counted in found

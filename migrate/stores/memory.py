@@ -28,6 +28,7 @@ class MemoryStore(OrderedStore):
         self.put_all([(key, value)])
 
     def put_all(self, changes: Iterable[Change]) -> None:
+        """Make all changes at once; a later change of a key wins."""
         changes = list(changes)
         for key, value in changes:
             _check_bytes(key)

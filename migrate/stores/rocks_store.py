@@ -70,6 +70,7 @@ class RocksStore(OrderedStore):
             database.write(batch)
 
     def approximate_num_entries(self) -> int:
+        """RocksDB's estimate of the number of records."""
         with self._guarded():
             return self._family.estimated_records
 
@@ -91,6 +92,7 @@ class RocksStore(OrderedStore):
         self._resources.close()
 
     def start(self) -> None:
+        """Move from CREATED to RUNNING."""
         self._move_to(State.RUNNING)
 
     @property

@@ -208,5 +208,5 @@ def samples_of(databases: Iterable[DatabaseReport], format_ids: Iterable[str]) -
 
 def possible_formats(format_ids: Sequence[str], databases: Iterable[DatabaseReport]) -> list[str]:
     """The formats that the samples do not rule out."""
-    ruled_out = {each.known.id for each in samples_of(databases, format_ids) if each.is_ruled_out}
+    ruled_out = {each.format for each in samples_of(databases, format_ids) if each.is_ruled_out}
     return [name for name in format_ids if name not in ruled_out]
