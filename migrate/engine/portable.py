@@ -8,7 +8,7 @@ values. It is independent of batching, and the same in every engine. The lengths
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from operator import add
@@ -139,12 +139,14 @@ def convert_all(batches: Iterator[Batch], convert: Converter, on_batch: Callable
 class RecordDigest:
     """A digest over batches in key order."""
 
-    def __init__(self) -> None:
+    def __init__(self, batches: Iterable[Batch] = ()) -> None:
         self.records = 0
         self.size = 0
         self._lengths = xxhash.xxh64()
         self._keys = xxhash.xxh64()
         self._values = xxhash.xxh64()
+        for batch in batches:
+            self.update(batch)
 
     def update(self, batch: Batch) -> None:
         self.records += len(batch)

@@ -110,7 +110,7 @@ class _FamilyTask:
     conversion: ConversionRef
     key_place: KeyPlace | None = field(default=None, kw_only=True)
     """Where new keys belong; None: they are not checked."""
-    overlay: str | None = field(default=None, kw_only=True)
+    overlay: Path | None = field(default=None, kw_only=True)
     """The tails' changes of the RocksDB directory: their keys are left out, and compared by a task of their own."""
 
     def __str__(self) -> str:
@@ -127,8 +127,7 @@ class _FamilyTask:
     def new(self, target: str) -> NewFamily:
         """The new records, without the positions, which the driver compares."""
         left_out = load_conversion(self.conversion).position_keys
-        overlay = None if self.overlay is None else Path(self.overlay)
-        return NewFamily(Path(target), self.mapping.target, left_out, overlay)
+        return NewFamily(Path(target), self.mapping.target, left_out, self.overlay)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,14 +261,13 @@ def _by_digest(task: DigestTask, check: Callable[[], None]) -> Verified:
         digest = RecordDigest().so_far if keys is None else ENGINES[0].digest(new, keys, check)
         if (digest.records, digest.digest) == as_written:
             return Verified(records=digest.records)
-    work, hooks, of_chunk = task.work(), task.hooks(check), RecordDigest()
+    work, hooks = task.work(), task.hooks(check)
     with open_inputs(work.inputs, work.conversion.source) as source, open_new(new) as (target, overlay):
         keys = task.target_keys
         actual = iter(()) if keys is None else batches_without(new.left_out, target, new.family, keys, overlay)
         expected = untouched(converted(work, hooks, source), overlay, new.family)
         found = _differences(task, paired(expected, _checked(actual, check)))
-        for batch in converted(work, task.hooks(check), source) if is_touched else ():
-            of_chunk.update(batch)
+        of_chunk = RecordDigest(converted(work, task.hooks(check), source) if is_touched else ())
     if found.mismatches or (is_touched and (of_chunk.records, str(of_chunk)) == as_written):
         return found
     # the records agree, so the receipt is wrong
@@ -282,7 +280,7 @@ def _has_keys(task: DigestTask) -> bool:
     family, keys = task.mapping.target, task.target_keys
     if task.overlay is None or keys is None:
         return False
-    with open_pooled(Path(task.overlay)) as overlay:
+    with open_pooled(task.overlay) as overlay:
         return family in overlay.families and any(key in keys for key in overlay.sample(family, keys.start, 1).keys)
 
 

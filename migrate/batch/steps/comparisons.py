@@ -85,11 +85,6 @@ class Subject:
                 )
 
 
-def as_text(path: Path | None) -> str | None:
-    """The path as a task carries it."""
-    return None if path is None else str(path)
-
-
 def databases_with_tails(context: Context, databases: Sequence[DatabasePlan]) -> tuple[DatabasePlan, ...]:
     """These, which are made of the snapshot, and what tails make of them: segments that expire, and further ones."""
     plan, overlays, found = context.plan, context.standing.overlays, list[DatabasePlan]()
@@ -340,6 +335,6 @@ def compare_tasks(
                 keys=keys,
                 conversion=subject.context.ref,
                 key_place=subject.context.plan.key_place(database.store_partition),
-                overlay=as_text(subject.overlay_of(database)),
+                overlay=subject.overlay_of(database),
                 size=min(database.data_bytes, subject.range_bytes),
             )

@@ -46,11 +46,9 @@ def hinting_at_repair(home: Path) -> Iterator[None]:
 
 def is_as_written(home: Path, written: Written | TailFile) -> bool:
     """Whether an SST file of the migration has the records that it was written with."""
-    digest = RecordDigest()
     try:
         with open_tables([home / str(written.file)], home / CHECKED_CHUNK) as database:
-            for batch in database.batches(DEFAULT_FAMILY):
-                digest.update(batch)
+            digest = RecordDigest(database.batches(DEFAULT_FAMILY))
     except (CorruptionError, RefusedError, FileNotFoundError):
         return False
     return (digest.records, str(digest)) == (written.records, written.digest)

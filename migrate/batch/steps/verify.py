@@ -20,7 +20,6 @@ from migrate.batch.steps.comparisons import (
     EqualRanges,
     FullVerification,
     Subject,
-    as_text,
     compare_tasks,
     databases_with_tails,
     expected_databases,
@@ -36,7 +35,6 @@ from migrate.model.ledger_row import Step
 from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.receipt import Receipt
 from migrate.model.store_partition import place_name
-from migrate.stores.batch import Batch
 from migrate.stores.merge import batches_without
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, family_names, open_read_only
 from migrate.stores.rocksdb.layout import database_files
@@ -255,7 +253,7 @@ def compare_families(
             return differing(plan.store_partition, "column families", _names(expected), _names(actual))
         for family in sorted(expected - records):
             carried = carried_records(plan, sources, family, left_out) if family in plan.carried_families else ()
-            wanted, found = _digest(carried), _digest(batches_without(left_out, new, family))
+            wanted, found = str(RecordDigest(carried)), str(RecordDigest(batches_without(left_out, new, family)))
             if found != wanted:
                 return differing(plan.store_partition, "content", wanted, found, family=family)
         for family in sorted(expected):
@@ -263,13 +261,6 @@ def compare_families(
             if stated != (offsets := entries.get(family, {})):
                 return differing(plan.store_partition, "changelog offsets", str(offsets), str(stated), family=family)
     return None
-
-
-def _digest(batches: Iterable[Batch]) -> str:
-    digest = RecordDigest()
-    for batch in batches:
-        digest.update(batch)
-    return str(digest)
 
 
 def _names(found: Iterable[str]) -> str:
@@ -340,7 +331,7 @@ def _digest_tasks(subject: Subject, database: DatabasePlan, receipts: list[Recei
                 target_keys=keys,
                 conversion=subject.context.ref,
                 key_place=subject.context.plan.key_place(database.store_partition),
-                overlay=as_text(subject.overlay_of(database)),
+                overlay=subject.overlay_of(database),
             )
 
 
