@@ -37,17 +37,13 @@ def run_tasks(tasks: Sequence[Task], check: Callable[[], None] = never_stop) -> 
     """
     results: list[TaskResult] = []
     for task in tasks:
-        results.append(run_task(task, check))
+        results.append(_run(task, check))
         if isinstance(results[-1], MigrationError):
             break
     return results
 
 
-def run_task(task: Task, check: Callable[[], None] = never_stop) -> TaskResult:
-    """Run a task in this thread. Expected errors are returned; any other error is raised, and worth a retry.
-
-    `check` is called with each batch, and may raise to abandon the task.
-    """
+def _run(task: Task, check: Callable[[], None]) -> TaskResult:
     try:
         work = _WORK.get(type(task), run_verify_task)
         if isinstance(task, ProduceTask | RereadTask | TimesTask | CountTask):  # none loads the user's code
