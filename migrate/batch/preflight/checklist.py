@@ -423,17 +423,8 @@ class Preflight:
 
 def changelog_checks(context: Context, at: Callable[[], BrokerFacts], purpose: Purpose) -> Iterator[Check]:
     """The checks, in their order."""
-    is_live = context.spec.run.source == "live"  # the application is stopped for the whole run
-    for name, claim, run, needs in _rows(at, only_reads=purpose != "run", fence=context.fence):
-        if name == "times" and not are_needed(context.spec, context.conversion):
-            continue
-        if is_live or name not in _OF_THE_STOPPED:
-            check = Check(f"changelog.{name}", claim, run, needs, on_failure="waiting" if name in _WAITS else "failed")
-            yield replace(check, purposes=_PURPOSES[name]) if name in _PURPOSES else check
-
-
-def _rows(at: Callable[[], BrokerFacts], *, only_reads: bool, fence: bool) -> tuple[_Row, ...]:
-    return (
+    only_reads, fence = purpose != "run", context.fence
+    rows: tuple[_Row, ...] = (
         ("broker", "a broker answers", lambda: at().reachable(), ("source.found",)),
         ("group", "the application's group has no members", lambda: at().group(only_reads=only_reads), _BROKER[1:]),
         ("other-topics", "no other topic of the application holds what changes", lambda: at().other_topics(), _BROKER),
@@ -448,3 +439,10 @@ def _rows(at: Callable[[], BrokerFacts], *, only_reads: bool, fence: bool) -> tu
         ("authorised", "the user may read, write and make the topics", lambda: at().authorised(), _TOPIC),
         ("writer", "the user may write in transactions", lambda: at().writer(), _TOPIC),
     )
+    is_live = context.spec.run.source == "live"  # the application is stopped for the whole run
+    for name, claim, run, needs in rows:
+        if name == "times" and not are_needed(context.spec, context.conversion):
+            continue
+        if is_live or name not in _OF_THE_STOPPED:
+            check = Check(f"changelog.{name}", claim, run, needs, on_failure="waiting" if name in _WAITS else "failed")
+            yield replace(check, purposes=_PURPOSES[name]) if name in _PURPOSES else check
