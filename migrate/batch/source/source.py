@@ -25,9 +25,6 @@ from migrate.stores.rocksdb.unreadable import check_no_backup
 from migrate.systems import STANDALONE, System, get_system
 from migrate.systems.base import not_a_segment
 
-_KEY = tuple[str, int]
-"""What tells a changelog partition."""
-
 
 class Unpacked:
     """The RocksDB directories of archived store partitions, in a temporary folder that is removed with this object."""
@@ -211,7 +208,7 @@ def files_of(directory: Path, metadata: str | None = None) -> Files:
 
 def check_tasks(spec: Spec, source: Source) -> str | InconclusiveCheck:
     """Raises RefusedError where two task directories have one changelog partition: both would be written to it."""
-    by_changelog: dict[_KEY, list[StorePartition]] = {}
+    by_changelog: dict[tuple[str, int], list[StorePartition]] = {}
     for partition in source.partitions:
         if (key := _changelog(source, partition)) is not None:
             by_changelog.setdefault(key, []).append(partition)
@@ -229,7 +226,7 @@ def check_tasks(spec: Spec, source: Source) -> str | InconclusiveCheck:
     return f"left out: {named}"
 
 
-def _changelog(source: Source, partition: StorePartition) -> _KEY | None:
+def _changelog(source: Source, partition: StorePartition) -> tuple[str, int] | None:
     """What tells a changelog partition, whatever the task's name is; None: the task has no number."""
     number = source.system.layout.number(partition)
     return None if number is None else (source.system.changelog.topic("", partition), number)

@@ -84,6 +84,7 @@ class _Rewritten:
         self.count = 0
         self._context = context
         self._commits = SharedCommits[Receipt](self._record)
+        self.commit = self._commits.commit
         self._rejected = sum(receipt.rejected for receipt in before)
         self._dropped = sum(receipt.dropped for receipt in before)
 
@@ -105,9 +106,6 @@ class _Rewritten:
             self._commits.commit_due()
         if excess is not None:
             raise excess
-
-    def commit(self) -> None:
-        self._commits.commit()
 
     def _record(self, *receipts: Receipt) -> None:
         commit_chunks(self._context, *receipts)
