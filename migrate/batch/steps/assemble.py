@@ -113,9 +113,7 @@ class Assembly:
     def __init__(self, context: Context, links: Path) -> None:
         """`links`: an empty folder for links to the chunks: ingestion moves its files."""
         self._context = context
-        self._plan = context.plan
         self._chunks = by_place(context.standing.receipts)
-        self._tails = context.standing.tails
         self._entries = PositionEntries(context.spec, context.plan)
         self._links = links
 
@@ -126,8 +124,8 @@ class Assembly:
         """
         folder = self._context.home / NEW / self._context.run_id / partition.id
         remove_tree(folder)
-        directories = self._plan.new_partition(partition).below(folder)
-        if tails := self._tails.get(partition.id, ()):
+        directories = self._context.plan.new_partition(partition).below(folder)
+        if tails := self._context.standing.tails.get(partition.id, ()):
             home = self._context.home
             make_overlay(home, tails, [*directories], overlay_folder(self._context, partition), self._links)
         contents = {}
@@ -137,7 +135,7 @@ class Assembly:
         return folder, created_state(directories, contents)
 
     def _make_database(self, partition: StorePartition, database: str, directory: Path) -> StoreContent:
-        home, mapped = self._context.home, plan_of(self._plan, partition.id, database)
+        home, mapped = self._context.home, plan_of(self._context.plan, partition.id, database)
         snapshots = snapshot_directories(home, partition)
         files = _link_chunks(home, self._chunks[partition.id, database], self._links)
         with keeping_open():

@@ -29,7 +29,8 @@ _File = tuple[str, str]
 
 def reconcile(context: Context) -> None:
     """Commit the receipts that the ledger lacks, and remove unreferenced files."""
-    files = _files_of(context.home, _older(context))
+    older, walked = _older(context), os.walk(context.home / "chunks")
+    files = [(folder, name) for folder, _, names in walked for name in names if run_of(name) in older]
     found = _uncommitted(context.standing, files)
     if adopted := [mine for receipt in found if (mine := _adopt(context, receipt)) is not None]:
         commit_chunks(context, *adopted)
@@ -85,11 +86,6 @@ def _uncommitted(standing: Standing, files: Iterable[_File]) -> list[Receipt]:
             mine.replace(receipt)
             found.append(receipt)
     return found
-
-
-def _files_of(home: Path, runs: set[str]) -> list[_File]:
-    walked = os.walk(home / "chunks")
-    return [(folder, name) for folder, _, names in walked for name in names if run_of(name) in runs]
 
 
 def _adopt(context: Context, receipt: Receipt) -> Receipt | None:
