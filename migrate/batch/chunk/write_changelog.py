@@ -120,12 +120,6 @@ ToDelete = OldEntries | TailEntries
 """The keys of which a changelog must hold a tombstone."""
 
 
-def in_order_of_time(batches: Iterator[ChangelogBatch], folder: Path) -> Iterator[ChangelogBatch]:
-    """The records sorted by time, in bounded memory; `folder`: for what does not fit there."""
-    with Latest.build(map(keyed_by_time, batches), folder) as latest:
-        yield from map(keyed_plainly, latest.scan())
-
-
 @dataclass(frozen=True, slots=True)
 class ProduceTask:
     """A part of a new store partition, to be written to its changelog."""
@@ -174,7 +168,8 @@ def produce(task: ProduceTask, check: Callable[[], None] = never_stop) -> Produc
 
 def _batches(task: ProduceTask, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
     if task.has_records and task.new.is_in_order_of_time:
-        yield from in_order_of_time(task.new.records(check), Path(task.folder))
+        with Latest.build(map(keyed_by_time, task.new.records(check)), Path(task.folder)) as latest:
+            yield from map(keyed_plainly, latest.scan())
     elif task.has_records:
         yield from task.new.records(check)
     if task.old is not None:

@@ -49,10 +49,6 @@ def read_sample(database: Database, family: str, size: SampleSize, on_columns: O
 
 def read_named(database: Database, family: str, keys: Sequence[bytes], size: SampleSize) -> Sample:
     """A sample of the records of these keys, as far as the family has them, in key order."""
-    return Sample(is_whole=False, batches=_named(database, family, keys, size))
-
-
-def _named(database: Database, family: str, keys: Sequence[bytes], size: SampleSize) -> Iterator[Batch]:
     found: dict[bytes, bytes] = {}
     left = size.max_bytes
     for key in random.Random(size.seed).sample(keys, len(keys)):
@@ -62,9 +58,8 @@ def _named(database: Database, family: str, keys: Sequence[bytes], size: SampleS
             found[key] = value
             left -= len(key) + len(value)
     ordered = sorted(found)
-    for at in range(0, len(ordered), RUN_LENGTH):
-        batch = ordered[at : at + RUN_LENGTH]
-        yield Batch(batch, [found[key] for key in batch])
+    runs = (ordered[at : at + RUN_LENGTH] for at in range(0, len(ordered), RUN_LENGTH))
+    return Sample(is_whole=False, batches=(Batch(run, [found[key] for key in run]) for run in runs))
 
 
 def _is_small(database: Database, family: str, size: SampleSize) -> bool:

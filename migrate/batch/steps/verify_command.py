@@ -96,10 +96,12 @@ def _compare(context: Context, mode: Mode, open_executor: ExecutorOpener) -> Ver
 
 
 def _check(context: Context) -> None:
-    """Raises RefusedError where the stores to compare are incomplete, or open in another process."""
+    """Raises RefusedError where the stores to compare are incomplete, being switched, or open in another process."""
     spec, standing, folders = context.spec, context.standing, context.new_stores
     plan, published = standing.plan, standing.published
-    _check_settled(spec, standing.step)
+    if (step := standing.step) not in (None, Step.CUT_OVER, Step.ROLLED_BACK):
+        state = f"half way: {STATES[step]}" if step in HALF_DONE else STATES[step]
+        raise RefusedError(f"the migration {spec.name!r} cannot be verified: it is {state}", hint=NEXT[STATES[step]])
     if plan is None or standing.pending:
         raise RefusedError(f"the migration {spec.name!r} is not rewritten yet", hint="stateferry run SPEC")
     check_spec(spec, context.ref, standing)
@@ -109,10 +111,3 @@ def _check(context: Context) -> None:
         raise RefusedError(f"the new stores of {spec.name!r} are not assembled yet", hint="stateferry run SPEC")
     partitions = map(plan.new_partition, plan.store_partitions)
     check_unlocked(folders[each.id] / database / "LOCK" for each in partitions for database in each.databases)
-
-
-def _check_settled(spec: Spec, step: Step | None) -> None:
-    """Raises RefusedError in the middle of a switch, and once the old stores were removed."""
-    if step not in (None, Step.CUT_OVER, Step.ROLLED_BACK):
-        state = f"half way: {STATES[step]}" if step in HALF_DONE else STATES[step]
-        raise RefusedError(f"the migration {spec.name!r} cannot be verified: it is {state}", hint=NEXT[STATES[step]])
