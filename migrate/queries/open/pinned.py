@@ -35,12 +35,15 @@ class _Held:
 class PinnedPartition:
     """A store partition in one directory, as `Partition` says."""
 
-    def __init__(self, site: Site, locate: Locate, owners: Owners) -> None:
-        """Raises StoreNotReadyError where it is not there or in use, and errors of opening its files."""
+    def __init__(self, site: Site, owners: Owners, locate: Locate | None = None) -> None:
+        """`locate`: None: it never lies elsewhere.
+
+        Raises StoreNotReadyError where it is not there or in use, and errors of opening its files.
+        """
         self.id = site.partition.id
         self.number = site.number
         self._site = site
-        self._locate = locate
+        self._locate = locate or (lambda: site)
         self._owners = owners
         self._renewing = threading.Lock()
         self._is_migrated = False

@@ -87,7 +87,6 @@ class _AdapterPartition:
     recent = opened
 
     def check(self) -> None:
-        """Raise StateStoreMigratedError where the store was replaced or has converged."""
         self._handle.check()
 
 
@@ -143,7 +142,7 @@ class DirectoryStores(_DefinedStores):
         sites = [self._site(name, each) for each in found]
         check_one_directory_each(sites)
         self._owners.watch(file for site in sites for file in site.lock_files)
-        return [PinnedPartition(site, partial(_same, site), self._owners) for site in sites]
+        return [PinnedPartition(site, self._owners) for site in sites]
 
     def _find(self, name: str) -> list[StorePartition]:
         definition = self._definitions[name]
@@ -157,13 +156,9 @@ class DirectoryStores(_DefinedStores):
 
     def _check_all_there(self, name: str, found: set[str]) -> None:
         """Raises StoreNotReadyError where one is being moved; a task that went elsewhere has no directory."""
-        for each in self._seen.values():
-            if (
-                each.store == name
-                and each.id not in found
-                and each.path.parts
-                and (self._path / each.path).parent.is_dir()
-            ):
+        gone = (each for each in self._seen.values() if each.store == name and each.id not in found)
+        for each in gone:
+            if each.path.parts and (self._path / each.path).parent.is_dir():
                 raise StoreNotReadyError(
                     f"the store partition {each.id} is not in {self._path}: it is being moved, or was removed",
                     hint="retry with backoff",
@@ -185,10 +180,6 @@ class DirectoryStores(_DefinedStores):
             convert=self._convert.get(name),
             old_key=self._old_key.get(name),
         )
-
-
-def _same(site: Site) -> Site:
-    return site
 
 
 def check_one_directory_each(sites: Iterable[Site]) -> None:
@@ -243,7 +234,7 @@ class MigrationStores:
         sites = [(each, site) for each, site in found if site is not None]
         check_one_directory_each(site for _, site in sites)
         self._owners.watch(file for _, site in sites for file in site.lock_files)
-        return [PinnedPartition(site, partial(self._locate, each), self._owners) for each, site in sites]
+        return [PinnedPartition(site, self._owners, partial(self._locate, each)) for each, site in sites]
 
     @cached_property
     def _definitions(self) -> dict[str, StoreDefinition]:
