@@ -102,7 +102,9 @@ class Sweep:
             end, reason = next(iter(converted.failed.items()))
             failure = not_convertible(end, reason)
             converted = converted.head(sum(key < end for key in converted.old_keys))
-        todo = self._not_yet_new(converted)
+        todo = converted
+        if present := present_keys(self._pair.new, converted.keys):  # the new store's own records win
+            todo = converted.at([at for at, key in enumerate(converted.keys) if key not in present])
         hooked, at, hook_failure = self._call_hook(todo)
         if hook_failure is not None:
             todo, end, failure = hooked, at, hook_failure
@@ -121,13 +123,6 @@ class Sweep:
     def _is_settled(self, old_key: bytes) -> bool:
         """Whether the new store has the key, so that the old record no longer matters."""
         return not self._conversion.changes_keys and self._pair.new.contains(old_key)
-
-    def _not_yet_new(self, converted: Converted) -> Converted:
-        """The records whose keys the new store does not have: its own records win."""
-        present = present_keys(self._pair.new, converted.keys)
-        if not present:
-            return converted
-        return converted.at([at for at, key in enumerate(converted.keys) if key not in present])
 
     def _call_hook(self, todo: Converted) -> tuple[Converted, bytes, Exception | None]:
         """(records that the hook accepted, the old key at which it failed, its error)."""

@@ -176,11 +176,6 @@ def check_catch_up(spec: Spec, conversion: Conversion, why: str = "") -> None:
         )
 
 
-def is_said_to_be_stopped(spec: Spec) -> bool:
-    """Whether the user says that every instance has stopped, which counts where the broker cannot tell."""
-    return spec.changelog is not None and spec.changelog.application == "stopped"
-
-
 def takes_times(spec: Spec, conversion: Conversion) -> bool:
     """Whether the new store takes its times from the old changelog."""
     return conversion.takes_times and spec.changelog is not None and spec.changelog.timestamps == "changelog"

@@ -157,7 +157,7 @@ class RegisteredSchema:
     """A self-contained Avro schema, with its ids in the registry."""
 
     text: str
-    id: int | None
+    id: int
     guid: UUID | None
 
 
@@ -173,16 +173,12 @@ class SchemaRegistry:
         """The registry at this URL, with the credentials that the environment holds."""
         return cls(RegistryHttp(url.rstrip("/"), authorization(), tries), pinned or PinnedResponses())
 
-    def by_id(self, schema_id: int) -> RegisteredSchema:
-        """The schema with this id. Raises RegistryError."""
-        answer = self._get(f"/schemas/ids/{schema_id}", f"schema {schema_id}", "check the id")
-        return RegisteredSchema(self._text(answer, f"schema {schema_id}"), schema_id, _guid(answer))
-
-    def by_guid(self, guid: UUID) -> RegisteredSchema:
-        """The schema with this GUID. Raises RegistryError."""
-        hint = "check the GUID; a registry that knows no GUIDs has the schema by its id"
-        answer = self._get(f"/schemas/guids/{guid}", f"schema {guid}", hint)
-        return RegisteredSchema(self._text(answer, f"schema {guid}"), None, guid)
+    def text_of(self, name: int | UUID) -> str:
+        """The text of the schema with this id or GUID, self-contained. Raises RegistryError."""
+        kind, hint = "ids", "check the id"
+        if isinstance(name, UUID):
+            kind, hint = "guids", "check the GUID; a registry that knows no GUIDs has the schema by its id"
+        return self._text(self._get(f"/schemas/{kind}/{name}", f"schema {name}", hint), f"schema {name}")
 
     def of_subject(self, subject: str) -> tuple[RegisteredSchema, ...]:
         """Every version of a subject, deleted ones too, the oldest first. Raises RegistryError."""

@@ -149,8 +149,7 @@ def _named_by_frame(
     """Schemas by id, in a `header` frame by GUID too: a record without the header has a prefix in its payload."""
     for registered in found:
         schema = _parsed(registered.text, f"schema {registered.id} of subject {subject!r}")
-        if registered.id is not None:
-            yield registered.id, schema
+        yield registered.id, schema
         if frame == "header":
             if registered.guid is None:
                 raise RegistryError(
@@ -161,8 +160,7 @@ def _named_by_frame(
 
 
 def _registered(registry: SchemaRegistry, name: int | UUID) -> AvroSchema:
-    found = registry.by_guid(name) if isinstance(name, UUID) else registry.by_id(name)
-    return _parsed(found.text, f"schema {name} of {registry.http.url}")
+    return _parsed(registry.text_of(name), f"schema {name} of {registry.http.url}")
 
 
 def _of_file(path: Path) -> AvroSchema:

@@ -33,19 +33,19 @@ def _client(registry: Registry, tries: Tries = QUICK) -> SchemaRegistry:
 
 def _failure(registry: Registry, tries: Tries = QUICK) -> RegistryError:
     with pytest.raises(RegistryError) as caught:
-        _client(registry, tries).by_id(4)
+        _client(registry, tries).text_of(4)
     assert caught.value.exit_code is ExitCode.REFUSED
     assert caught.value.hint
     return caught.value
 
 
 def test_a_schema_by_its_id(registry: Registry) -> None:
-    assert _client(registry).by_id(4) == RegisteredSchema(NEW, 4, None)
+    assert _client(registry).text_of(4) == NEW
     assert registry.asked == ["/schemas/ids/4"]
 
 
 def test_a_schema_by_its_guid(registry: Registry) -> None:
-    assert _client(registry).by_guid(GUID) == RegisteredSchema(NEW, None, GUID)
+    assert _client(registry).text_of(GUID) == NEW
     assert registry.asked == [f"/schemas/guids/{GUID}"]
 
 
@@ -61,7 +61,7 @@ def test_a_subject_may_have_any_name(registry: Registry) -> None:
 
 
 def test_what_confluent_cloud_tells_only_on_request_is_requested(registry: Registry) -> None:
-    _client(registry).by_id(4)
+    _client(registry).text_of(4)
     assert registry.sent[0]["Confluent-Accept-Unknown-Properties"] == "true"
     assert "application/vnd.schemaregistry.v1+json" in registry.sent[0]["Accept"]
 
@@ -87,7 +87,7 @@ def test_what_a_schema_refers_to_is_put_in(registry: Registry) -> None:
             )
         ],
     }
-    found = json.loads(_client(registry).by_id(12).text)
+    found = json.loads(_client(registry).text_of(12))
     array, second, third = (field["type"] for field in found["fields"])
     assert array["items"]["name"] == "Line"
     assert array["items"]["fields"][0]["type"] == money, "each type is defined where it is named first"
@@ -100,7 +100,7 @@ def test_a_type_within_a_type_may_be_named_before_it(registry: Registry) -> None
         "line": [Version(11, _record("Line", inner))],
         "both": [Version(12, _record("Both", "State", "Line"), references=[_reference("Line", "line")])],
     }
-    first, second = (field["type"] for field in json.loads(_client(registry).by_id(12).text)["fields"])
+    first, second = (field["type"] for field in json.loads(_client(registry).text_of(12))["fields"])
     assert first == inner | {"namespace": "shop"}
     assert second["fields"][0]["type"] == "shop.State"
 
@@ -114,7 +114,7 @@ def test_schemas_that_refer_to_each_other_come_to_an_end(registry: Registry) -> 
         "a": [Version(20, _record("A", ["null", "B"]), references=[_reference("B", "b")])],
         "b": [Version(21, _record("B", ["null", "A"]), references=[_reference("A", "a")])],
     }
-    found = json.loads(_client(registry).by_id(20).text)
+    found = json.loads(_client(registry).text_of(20))
     assert found["fields"][0]["type"][1]["fields"][0]["type"] == ["null", "shop.A"]
 
 
@@ -144,7 +144,7 @@ def test_credentials_come_from_the_environment(
     registry.authorization = sent
     assert "requires credentials (HTTP 401)" in _failure(registry).message
     monkeypatch.setenv(variable, value)
-    assert _client(registry).by_id(4).id == 4
+    assert _client(registry).text_of(4) == NEW
     assert registry.sent[-1]["Authorization"] == sent
 
 
@@ -191,7 +191,7 @@ def test_credentials_go_to_no_other_place(registry: Registry, monkeypatch: pytes
 @pytest.mark.parametrize("trouble", [(500, "oops"), (503, ""), (429, ""), (0, "")], ids=str)
 def test_another_try_may_help(registry: Registry, trouble: tuple[int, str]) -> None:
     registry.troubles = [trouble, trouble]
-    assert _client(registry).by_id(4).id == 4
+    assert _client(registry).text_of(4) == NEW
     assert len(registry.asked) == 3
 
 
@@ -228,7 +228,7 @@ def test_all_tries_together_have_an_end(registry: Registry) -> None:
 
 def test_a_registry_that_is_slow_once_is_asked_again(registry: Registry) -> None:
     registry.troubles = [(-1, "")]
-    assert _client(registry, Tries(timeout_s=3, pause_s=0)).by_id(4).id == 4
+    assert _client(registry, Tries(timeout_s=3, pause_s=0)).text_of(4) == NEW
 
 
 def test_nobody_listens() -> None:
@@ -236,15 +236,15 @@ def test_nobody_listens() -> None:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(RegistryError, match=r"does not answer .*: Connection refused, 2 times") as caught:
-            SchemaRegistry(RegistryHttp(url, None, Tries(count=2, pause_s=0))).by_id(1)
+            SchemaRegistry(RegistryHttp(url, None, Tries(count=2, pause_s=0))).text_of(1)
     assert "can be reached from here" in caught.value.hint
 
 
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        (lambda client: client.by_id(5), "has no schema 5: Schema not found"),
-        (lambda client: client.by_guid(UUID(int=0)), "has no schema 00000000-.*: Schema not found"),
+        (lambda client: client.text_of(5), "has no schema 5: Schema not found"),
+        (lambda client: client.text_of(UUID(int=0)), "has no schema 00000000-.*: Schema not found"),
         (lambda client: client.of_subject("gone"), "has no subject 'gone': Subject 'gone' not found"),
     ],
 )
@@ -258,7 +258,7 @@ def test_what_it_does_not_have_is_told_with_what_to_check(registry: Registry, as
 
 def test_a_url_that_is_not_the_apis_base(registry: Registry) -> None:
     with pytest.raises(RegistryError, match="is not there") as caught:
-        SchemaRegistry.at(f"{registry.url}/subjects", QUICK).by_id(4)
+        SchemaRegistry.at(f"{registry.url}/subjects", QUICK).text_of(4)
     assert "the API's base" in caught.value.hint
 
 

@@ -14,7 +14,7 @@ from migrate.model.changelogs import Changelog
 from migrate.model.display import plural
 from migrate.model.journal import GroupOffset
 from migrate.model.reports import InconclusiveCheck, SetBack
-from migrate.spec.changelog_way import application_of, is_said_to_be_stopped, new_names
+from migrate.spec.changelog_way import application_of, new_names
 from migrate.spec.spec import Spec
 
 _REPARTITION = "-repartition"
@@ -137,7 +137,7 @@ def check_group(cluster: Cluster, application: str, spec: Spec, *, only_reads: b
     try:
         return _check_group(cluster, application, only_reads=only_reads)
     except BrokerError as error:
-        if not is_said_to_be_stopped(spec):
+        if spec.changelog is None or spec.changelog.application != "stopped":
             raise
         return InconclusiveCheck(
             f"{error.message}: that it has stopped is what [changelog] application says", _EVERY_INSTANCE
