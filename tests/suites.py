@@ -62,7 +62,6 @@ REAL = (
     "serve/test_stale.py",
     "serve/test_two_hosts.py",
     "queries/test_side_by_side.py",
-    "queries/test_side_by_side_kinds.py",
     "serve/test_compare.py",
     "serve/test_compare_page.py",
     "show/page/test_chromium.py",

@@ -189,11 +189,12 @@ def test_a_store_is_named_where_there_are_several(commands: CommandServer, tmp_p
 @pytest.mark.parametrize(
     "arguments, sentence",
     [
-        (["1", "--store", "order"], "the spec has no store 'order'"),
+        (["1", "--store", "order"], "the spec has no store 'order'\n  next: it has orders"),
         (["1", "--window", "7"], "a store of kafka-streams.key-value has no windows"),
         (["seven"], "'seven' is not a key of this store: not a whole number"),
         (["9999999999999"], "'9999999999999' is not a key of this store"),
         (["AAA", "--base64"], "'AAA' is not a key of this store"),
+        (["%", "--base64"], "'%' is not a key of this store: not base64"),
     ],
 )
 def test_mistakes_say_what_there_is(

@@ -32,14 +32,6 @@ def test_a_very_long_reason_is_cut_in_the_message(rejects: FailOnReject | CountR
     assert "convert.py:7" in caught.value.message
 
 
-def test_very_long_reasons_do_not_pile_up_in_memory(tmp_path: Path) -> None:
-    rejects = _keep(tmp_path)
-    for number in range(20):
-        rejects.add("default", b"%d" % number, b"v", "no" * 500_000)
-    assert rejects.finish()
-    assert pq.ParquetFile(tmp_path / "a.parquet").num_row_groups > 1
-
-
 def test_skip_counts() -> None:
     rejects = CountRejects("here")
     for _ in range(5000):
@@ -81,12 +73,17 @@ def test_kept_rejects_are_whole(tmp_path: Path) -> None:
     assert rejects.count == 2500
 
 
-def test_large_rejects_do_not_pile_up_in_memory(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("count", "value", "reason", "least"),
+    [(10, bytes(3 << 20), "large", 3), (20, b"v", "no" * 500_000, 2)],
+    ids=["large records", "very long reasons"],
+)
+def test_rejects_do_not_pile_up_in_memory(count: int, value: bytes, reason: str, least: int, tmp_path: Path) -> None:
     rejects = _keep(tmp_path)
-    for number in range(10):
-        rejects.add("default", b"%d" % number, bytes(3 << 20), "large")
+    for number in range(count):
+        rejects.add("default", b"%d" % number, value, reason)
     assert rejects.finish()
-    assert pq.ParquetFile(tmp_path / "a.parquet").num_row_groups >= 3
+    assert pq.ParquetFile(tmp_path / "a.parquet").num_row_groups >= least
 
 
 def test_nothing_rejected_leaves_no_file(tmp_path: Path) -> None:
