@@ -48,7 +48,6 @@ _SORTED_RUN = re.compile(r"[\w.-]+\.sst")
 _RECORD = re.compile(r"snapshot\.json|\.snapshot\.json\.\d+\.tmp")
 _TABLE_FILE = re.compile(r"part-.+\.parquet.*|\.?\d{20}\..+|_last_checkpoint.*|_commit_.+\.tmp.*|_digests\.json")
 _FILES = re.compile(f"{_PLAN}|{_ANSWERS}|{re.escape(LOCK)}|{_MARKERS}")
-_RUN_FOLDER = re.compile(_RUN)
 _UNFINISHED_SNAPSHOT = re.compile(rf"{SNAPSHOT}-{_RUN}\.tmp")
 _TABLES = (LEDGER, LEDGER_DAMAGED, DEAD_LETTERS, UNFINISHED_DEAD_LETTERS)
 _LAST = (LOCK, MARKER, ABANDONED)
@@ -63,7 +62,7 @@ _RECOVERY = (
 
 def is_run_folder(name: str) -> bool:
     """Whether the name can be a run's id, by which a run names its folder."""
-    return _RUN_FOLDER.fullmatch(name) is not None
+    return re.fullmatch(_RUN, name) is not None
 
 
 def is_ours(path: Path) -> bool:
@@ -99,7 +98,7 @@ def remove_unfinished(home: Path) -> None:
             path.unlink(missing_ok=True)
         elif _UNFINISHED_SNAPSHOT.fullmatch(path.name):
             remove_folder(home, path.name)
-        elif path.is_dir() and not path.is_symlink() and _PROBE.fullmatch(path.name):
+        elif _PROBE.fullmatch(path.name):
             _remove_made(path, _never)
 
 
@@ -109,31 +108,26 @@ def remove_folder(home: Path, name: str) -> None:
     In OLD, whose stores are the application's, only empty directories are removed: see `remove_store`.
     """
     folder = home / name
-    if folder.is_symlink() or not folder.is_dir():
-        return
-    if name == NEW:
+    if name == NEW and folder.is_dir() and not folder.is_symlink():
         for run in folder.iterdir():
-            if is_run_folder(run.name) and not run.is_symlink():
+            if is_run_folder(run.name):
                 _remove_made(run, _is_made)
     _remove_made(folder, _IN_FOLDER.get(name, _is_made))
 
 
 def remove_store(folder: Path) -> None:
     """Remove RocksDB's files from a store partition's directory in our folder, and the directory once it is empty."""
-    if folder.is_dir() and not folder.is_symlink():
-        _remove_made(folder, is_rocksdb_file)
+    _remove_made(folder, is_rocksdb_file)
 
 
 def remove_sorted_runs(folder: Path) -> None:
     """Remove what has names of sorted runs from a directory in CHANGELOG, and the directory once it is empty."""
-    if folder.is_dir() and not folder.is_symlink():
-        _remove_made(folder, _is_of_a_changelog)
+    _remove_made(folder, _is_of_a_changelog)
 
 
 def remove_table(folder: Path) -> None:
     """Remove a Delta table's files from a directory of that name, and the directory once it is empty."""
-    if folder.is_dir() and not folder.is_symlink():
-        _remove_made(folder, _is_of_a_table)
+    _remove_made(folder, _is_of_a_table)
 
 
 def is_store_alone(folder: Path) -> bool:
@@ -189,6 +183,8 @@ def _leaves(folder: Path) -> Iterator[Path]:
 
 def _remove_made(folder: Path, is_made: Callable[[str], bool]) -> None:
     """Remove the files that `is_made` names, and directories that are empty then. No link is followed."""
+    if folder.is_symlink():
+        return
     for inside, _, names in os.walk(folder, topdown=False):
         for name in filter(is_made, names):
             Path(inside, name).unlink(missing_ok=True)
@@ -242,9 +238,11 @@ def check_ours(home: Path) -> None:
         return  # `claim` writes a damaged marker again
     if not home.is_dir():
         raise RefusedError(f"{home} is a file, and is needed as the migration's own folder", hint=_ELSEWHERE)
-    if not all(map(_is_left_at_the_start, home.iterdir())):
+    unknown = sorted(path for path in home.iterdir() if not _is_left_at_the_start(path))
+    if unknown:
+        first = next((path.name for path in unknown if not is_ours(path)), unknown[0].name)
         raise RefusedError(
-            f"{home} is not Stateferry's: it holds {_first_foreign(home)!r}, and no marker of a migration",
+            f"{home} is not Stateferry's: it holds {first!r}, and no marker of a migration",
             hint=f"{_ELSEWHERE}; or move its content elsewhere; if it is a migration's, make an empty file {MARKER}",
         )
 
@@ -298,11 +296,6 @@ def _is_marked(file: Path) -> bool:
 def _is_left_at_the_start(path: Path) -> bool:
     """Whether a run that was killed at its start leaves this in the folder."""
     return is_unfinished(path) or (path.name == LOCK and path.is_file() and path.stat().st_size == 0)
-
-
-def _first_foreign(home: Path) -> str:
-    names = sorted(path.name for path in home.iterdir() if not is_ours(path))
-    return next(iter(names), min(path.name for path in home.iterdir()))
 
 
 def store_plan(home: Path, plan: Plan) -> None:

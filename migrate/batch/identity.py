@@ -45,18 +45,8 @@ _IN_USE_HINT = (
 )
 
 
-def migration_identity(
-    spec: Spec, source: Source, ref: ConversionRef, read: Callable[[Path], Reading] = read_store
-) -> dict[str, str]:
-    """Digests, by name, of the spec's parts that affect the result, of the code and of the source's files.
-
-    `[run]`, the engine, the Spark master and this tool's version do not affect the result, and are no part of it.
-    """
-    return spec_identity(spec, ref) | store_identity(source, read)
-
-
 def store_identity(source: Source, read: Callable[[Path], Reading] = read_store) -> dict[str, str]:
-    """The part of the identity that is the source's files."""
+    """The part of the identity that is the source's files: digests by name."""
     return {
         _store_name(partition, database): _content_digest(read(directory).content)
         for partition in source.partitions
@@ -78,7 +68,10 @@ def present_identity(source: Source, plan: Plan, home: Path) -> dict[str, str]:
 
 
 def spec_identity(spec: Spec, ref: ConversionRef) -> dict[str, str]:
-    """The part of the identity that does not need the source."""
+    """The part of the identity that does not need the source: the code, and the spec as far as it affects the result.
+
+    `[run]`, the engine, the Spark master and this tool's version do not.
+    """
     sections = {
         "[source]": stable_json(spec.source),
         "[target]": stable_json(spec.target),
@@ -90,7 +83,10 @@ def spec_identity(spec: Spec, ref: ConversionRef) -> dict[str, str]:
         if serdes is not None:
             sections[f"[conversion.{name}] schemas"] = serdes.identity
     sections |= changelog_identity(spec)
-    return {name: _digest(text) for name, text in sections.items()} | _function_identity(ref)
+    own = dict(ref.code).get("", str(ref.function))
+    function = {"function": own if own.startswith(OWN_PROCESS) else _digest(own)}
+    function |= {f"function: {path}": digest[:32] for path, digest in ref.code if path}
+    return {name: _digest(text) for name, text in sections.items()} | function
 
 
 def common_identity(spec: Spec, ref: ConversionRef) -> str:
@@ -100,12 +96,6 @@ def common_identity(spec: Spec, ref: ConversionRef) -> str:
         "[target]": stable_json(spec.target, exclude={"path"}),
     }
     return migration_id({**spec_identity(spec, ref), **sections})
-
-
-def _function_identity(ref: ConversionRef) -> dict[str, str]:
-    own = dict(ref.code).get("", str(ref.function))
-    parts = {f"function: {path}": digest[:32] for path, digest in ref.code if path}
-    return {"function": own if own.startswith(OWN_PROCESS) else _digest(own), **parts}
 
 
 def stable_json(section: BaseModel, exclude: set[str] | None = None) -> str:

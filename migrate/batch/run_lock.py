@@ -14,19 +14,8 @@ from migrate.stores.files import make_directories
 _LOCKS = Path("/proc/locks")
 
 
-def is_run_at_work(home: Path) -> bool | None:
-    """Whether a process of this host holds the migration's lock; None: the system does not report it."""
-    pids = _pids_at_work(home)
-    return None if pids is None else bool(pids)
-
-
 def pid_at_work(home: Path) -> int | None:
-    """The process of this host that holds the migration's lock; None: none, or the system does not report it."""
-    return next(iter(_pids_at_work(home) or ()), None)
-
-
-def _pids_at_work(home: Path) -> list[int] | None:
-    """The processes that hold the migration's lock, none or one; None: the system does not report it.
+    """The process of this host that holds the migration's lock; 0: none does; None: the system does not report it.
 
     The kernel's list of locks is read: taking the lock, even shared and for an instant, would make a run that starts
     just then fail.
@@ -34,12 +23,12 @@ def _pids_at_work(home: Path) -> list[int] | None:
     try:
         status = (home / "run.lock").stat()
     except (FileNotFoundError, NotADirectoryError):
-        return []
+        return 0
     try:
         locks = _LOCKS.read_text(encoding="ascii")
     except OSError:
         return None
-    return [int(lock[4]) for lock in map(str.split, locks.splitlines()) if _is_of(lock, status)]
+    return next((int(lock[4]) for lock in map(str.split, locks.splitlines()) if _is_of(lock, status)), 0)
 
 
 def _is_of(lock: list[str], status: os.stat_result) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from migrate.batch import run_lock
-from migrate.batch.run_lock import is_run_at_work, one_run_at_a_time
+from migrate.batch.run_lock import one_run_at_a_time, pid_at_work
 
 HAS_LIST = Path("/proc/locks").exists()
 pytestmark = pytest.mark.skipif(not HAS_LIST, reason="this system has no list of locks")
@@ -15,19 +15,19 @@ pytestmark = pytest.mark.skipif(not HAS_LIST, reason="this system has no list of
 
 def test_it_is_held_while_a_run_is_at_work(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    assert is_run_at_work(home) is False
+    assert pid_at_work(home) == 0
     with one_run_at_a_time(home):
-        assert is_run_at_work(home) is True
+        assert pid_at_work(home) == os.getpid()
         (home / "kept").touch()
     assert (home / "run.lock").exists()
-    assert is_run_at_work(home) is False
+    assert pid_at_work(home) == 0
 
 
 def test_the_lock_of_another_migration_is_not_this_ones(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "one/run.lock").touch()
     with one_run_at_a_time(tmp_path / "other"):
-        assert is_run_at_work(tmp_path / "one") is False
+        assert pid_at_work(tmp_path / "one") == 0
 
 
 def test_a_file_system_that_the_list_calls_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,17 +36,17 @@ def test_a_file_system_that_the_list_calls_otherwise(tmp_path: Path, monkeypatch
     monkeypatch.setattr(run_lock, "_LOCKS", listed)
     with one_run_at_a_time(tmp_path / "home"):
         inode = (tmp_path / "home/run.lock").stat().st_ino
-        for pid, is_held in ((os.getpid(), True), (1, False)):
+        for pid, found in ((os.getpid(), os.getpid()), (1, 0)):
             listed.write_text(
                 f"1: FLOCK ADVISORY WRITE {pid} ff:ff:{inode} 0 EOF\n1: -> FLOCK ADVISORY WRITE 1 0:0:1\n"
             )
-            assert is_run_at_work(tmp_path / "home") is is_held
+            assert pid_at_work(tmp_path / "home") == found
 
 
 def test_a_system_without_a_list_does_not_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_lock, "_LOCKS", tmp_path / "none")
     with one_run_at_a_time(tmp_path / "home"):
-        assert is_run_at_work(tmp_path / "home") is None
+        assert pid_at_work(tmp_path / "home") is None
 
 
 def test_a_run_that_begins_is_never_turned_away_by_a_look(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_run_that_begins_is_never_turned_away_by_a_look(tmp_path: Path) -> Non
 
     def look() -> None:
         while not is_over.is_set():
-            is_run_at_work(home)
+            pid_at_work(home)
 
     onlookers = [threading.Thread(target=look) for _ in range(2)]
     for onlooker in onlookers:

@@ -11,7 +11,7 @@ from migrate.batch.changelog.broker_checks import BrokerFacts
 from migrate.batch.changelog.take_key_times import are_needed
 from migrate.batch.context import Context, check_home
 from migrate.batch.home import is_usable, load_plan
-from migrate.batch.identity import check_identity, migration_id, migration_identity
+from migrate.batch.identity import check_identity, migration_id, spec_identity, store_identity
 from migrate.batch.ledger.standing import Standing, StandingReader
 from migrate.batch.plan.key_places import KeyPlaces, find_key_places
 from migrate.batch.plan.make_plan import plan_databases
@@ -32,7 +32,7 @@ from migrate.batch.preflight.directories import (
     check_work_dir,
     check_writable,
 )
-from migrate.batch.run_lock import another_run, is_run_at_work
+from migrate.batch.run_lock import another_run, pid_at_work
 from migrate.batch.source.changelog_ends import check_has_own_changelog, way_without_changelog
 from migrate.batch.source.snapshot import has_snapshot, is_snapshot_current, open_source
 from migrate.batch.source.source import Source, check_tasks, find_source, read_store
@@ -141,7 +141,7 @@ class Preflight:
 
     @cached_property
     def identity(self) -> dict[str, str]:
-        return migration_identity(self._spec, self.source, self._context.ref, self.read)
+        return spec_identity(self._spec, self._context.ref) | store_identity(self.source, self.read)
 
     @property
     def migration_id(self) -> str:
@@ -413,7 +413,7 @@ class Preflight:
         return check_space(self._spec, self.databases, copied_bytes=copied)
 
     def _no_other_run(self) -> None:
-        if is_run_at_work(self._context.home):
+        if pid_at_work(self._context.home):
             raise another_run(self._context.home)
 
     def _names(self) -> None:

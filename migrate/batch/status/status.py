@@ -8,14 +8,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import starmap
 
 from migrate.batch.changelog.concerns import every_concern
 from migrate.batch.home import check_ours
 from migrate.batch.ledger.changelog_standing import changelog_reports
 from migrate.batch.ledger.gates import not_accepted
 from migrate.batch.ledger.standing import Standing, StandingReader, read_standing
-from migrate.batch.run_lock import is_run_at_work
+from migrate.batch.run_lock import pid_at_work
 from migrate.batch.status.next_step import following, next_step, work_in_progress
 from migrate.batch.status.reject_reasons import reject_reasons
 from migrate.errors import system_errors_explained
@@ -127,14 +126,10 @@ class Span:
     records: int
 
 
-def _span(seconds: float, committed_at_ms: int, records: int) -> Span:
-    end = committed_at_ms / 1000
-    return Span(end - max(seconds, 0.001), end, records)
-
-
 def spans_of(chunks: Iterable[tuple[float, int, int]]) -> list[Span]:
     """The times of chunks, by their starts, from their duration in seconds, time of commit and number of records."""
-    return sorted(starmap(_span, chunks), key=lambda each: each.start)
+    ended = ((ms / 1000, max(seconds, 0.001), records) for seconds, ms, records in chunks)
+    return sorted((Span(end - seconds, end, records) for end, seconds, records in ended), key=lambda each: each.start)
 
 
 def pauses_of(spans: Sequence[Span]) -> list[tuple[float, float]]:
@@ -188,7 +183,8 @@ class Watch:
     @system_errors_explained()
     def poll(self) -> WatchReport:
         """The present state. Raises RefusedError for a plan or a ledger of a newer schema."""
-        at_work = is_run_at_work(self._spec.home)  # before the ledger, so that it has all commits of a run that ended
+        pid = pid_at_work(self._spec.home)  # before the ledger, so that it has all commits of a run that ended
+        at_work = None if pid is None else pid != 0
         check_ours(self._spec.home)
         standing = self._reader.read()
         report = status_of(self._spec, standing)
