@@ -11,9 +11,10 @@ from migrate.batch.context import Context, check_home
 from migrate.batch.home import finish_abandoned
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import read_repaired
-from migrate.batch.log import logged
+from migrate.batch.log import RunLog
 from migrate.batch.run_lock import one_run_at_a_time
 from migrate.errors import FencedError, InterruptedMigrationError
+from migrate.model.events import each_of
 from migrate.model.ledger_row import Row
 
 
@@ -33,7 +34,7 @@ def command(
 
     `before_lock`: checks that come before the folder is made. `rows`: reads the ledger's rows. Raises RefusedError.
     """
-    context.listener = logged(context.spec.name, context.listener)
+    context.listener = each_of(RunLog(context.spec.name), context.listener)
     with _alone(context):
         check_home(context.spec)
         if before_lock is not None:
@@ -56,7 +57,7 @@ def _alone(context: Context) -> Iterator[None]:
         raise
     except Exception as error:
         if context.has_ledger:
-            context.check_not_fenced()
+            context.ledger.check_not_fenced()
         gone = _vanished(context, error)
         if gone is None:
             raise

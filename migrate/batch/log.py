@@ -12,7 +12,7 @@ from typing import Any
 from migrate.batch.ledger.receipts_in_force import pending_chunks
 from migrate.model.comparison import Verification
 from migrate.model.display import one_line, plural, size
-from migrate.model.events import Event, Listener, each_of
+from migrate.model.events import Event
 from migrate.model.reports import RunReport
 
 LOGGER = "stateferry.batch"
@@ -50,11 +50,6 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     "finalize.committed": lambda _: "finalized",
     "abandon.removed": lambda _: "abandoned",
 }
-
-
-def logged(name: str, on_event: Listener) -> Listener:
-    """A listener that logs the events of the migration `name`, and passes each on."""
-    return each_of(RunLog(name), on_event)
 
 
 def log_end(report: RunReport) -> None:

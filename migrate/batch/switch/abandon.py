@@ -120,7 +120,7 @@ def _check_nothing_was_switched(spec: Spec, standing: Standing) -> None:
             else "stateferry rollback SPEC puts them back; stateferry finalize SPEC gives them up",
         )
     _check_no_old_store(spec, standing)
-    if step not in (None, Step.ROLLED_BACK) or standing.published is not None:
+    if standing.is_live:
         raise RefusedError(
             f"the migration {spec.name!r} cannot be abandoned: the new stores are in use",
             hint="stateferry status SPEC names the next step",

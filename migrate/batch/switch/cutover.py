@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from migrate.batch.changelog.application_group import (
@@ -14,7 +13,7 @@ from migrate.batch.changelog.application_group import (
     hidden_offsets,
     open_transaction,
 )
-from migrate.batch.changelog.broker_access import cluster_of, half_done, has_records
+from migrate.batch.changelog.broker_access import asked_at_once, cluster_of, half_done, has_records
 from migrate.batch.changelog.concerns import changelog_concerns, note_of
 from migrate.batch.changelog.held_topics import check_none_missing, check_other_topics, left_behind
 from migrate.batch.changelog.host_claims import fleet_of
@@ -55,8 +54,6 @@ from migrate.stores.rocksdb.layout import rocksdb_identities
 
 _RUN = "stateferry run SPEC"
 _START_OVER = "the new stores no longer match: start over (stateferry abandon SPEC, then stateferry run SPEC)"
-_AT_ONCE = 8
-"""Changelogs that are looked at side by side."""
 _WAIT = (
     "wait until it ends (transaction.timeout.ms), then run the same command again; or end what dead instances of this "
     "host left open: stateferry cutover SPEC --fence"
@@ -102,14 +99,17 @@ def cutover(
         step = context.standing.step
         if step in (Step.CUT_OVER, Step.FINALIZING, Step.FINALIZED):
             check_not_refuted(context, "the stores are cut over already")
-            return switch_report(context, context.standing.journal, step)
+            return switch_report(context)
         if step is Step.ROLLING_BACK:
             raise RefusedError("a rollback is half done", hint="finish it first: stateferry rollback SPEC")
-        journal = _resume(migration) if step is Step.CUTTING_OVER else _start(migration, checksums=checksums)
-        return switch_report(context, journal, Step.CUT_OVER)
+        if step is Step.CUTTING_OVER:
+            _resume(migration)
+        else:
+            _start(migration, checksums=checksums)
+        return switch_report(context)
 
 
-def _start(migration: LockedMigration, *, checksums: bool) -> Journal:
+def _start(migration: LockedMigration, *, checksums: bool) -> None:
     context = migration.context
     accepted = _check_stores(context)
     with migration.locking(context.plan.store_partitions, context.standing.assembled.values()) as check_unopened:
@@ -122,13 +122,11 @@ def _start(migration: LockedMigration, *, checksums: bool) -> Journal:
         context.notify("cutover.checked")
         context.record(Step.CUTTING_OVER, detail=journal)
         context.notify("cutover.intended")
-        _carry_out(migration, journal, check_unopened)
-    return journal
+        _carry_out(migration, check_unopened)
 
 
-def _resume(migration: LockedMigration) -> Journal:
-    journal = migration.context.standing.journal
-    every = places_of(migration.context, journal)
+def _resume(migration: LockedMigration) -> None:
+    every = places_of(migration.context)
     with migration.locking_all(every) as check_unopened:
         for places in every:
             if not is_as_it_was(places, places.old_store, places.entry.old_state):
@@ -137,15 +135,16 @@ def _resume(migration: LockedMigration) -> Journal:
                     hint="go back to the old stores (stateferry rollback SPEC), then start over (stateferry abandon "
                     "SPEC, stateferry run SPEC)",
                 )
-        check_no_active_members(migration.context.spec)
-        _carry_out(migration, journal, check_unopened)
-    return journal
+        if (spec := migration.context.spec).changelog is not None:
+            with cluster_of(spec) as cluster:
+                check_group(cluster, application_of(spec), spec)
+        _carry_out(migration, check_unopened)
 
 
-def _carry_out(migration: LockedMigration, journal: Journal, check_unopened: Callable[[], None]) -> None:
+def _carry_out(migration: LockedMigration, check_unopened: Callable[[], None]) -> None:
     """Carry out the exchanges, also after a kill: each step checks whether it is done already."""
     context = migration.context
-    notify, every = context.notify, places_of(context, journal)
+    notify, journal, every = context.notify, context.standing.journal, places_of(context)
     for places in every:
         _check_places(places, {("new", "old"), ("new", "none"), ("old", "new"), ("none", "new")})
     # a position must never be ahead of the store in that place
@@ -153,7 +152,7 @@ def _carry_out(migration: LockedMigration, journal: Journal, check_unopened: Cal
     migration.write_positions(migration.between(each, each.before, each.after) for each in entries)
     notify("cutover.positioned")
     for places in every:
-        context.check_not_fenced()
+        context.ledger.check_not_fenced()
         places.make_new_live()
         notify("cutover.exchanged", store_partition=places.entry.partition)
     sync_names(every, context.home)
@@ -318,13 +317,6 @@ def _check_not_behind(live: Source, snapshot: SnapshotSource) -> None:
             )
 
 
-def check_no_active_members(spec: Spec) -> None:
-    """Raises RefusedError while the application's group has members. Without `[changelog]` no broker is asked."""
-    if spec.changelog is not None:
-        with cluster_of(spec) as cluster:
-            check_group(cluster, application_of(spec), spec)
-
-
 def _ask_broker(context: Context, source: Source) -> tuple[AtCutOver | None, tuple[str, ...]]:
     """What the broker says at a cut-over, None where nothing was written there; and warnings.
 
@@ -374,9 +366,8 @@ def _check_changelogs(
             _check_old(cluster, mine, each.changelog, each.tail.end, _ABANDON)
             _check_new(cluster, mine, each.changelog, each.produced.last_offset)
 
-    with ThreadPoolExecutor(_AT_ONCE) as threads:  # the application waits for it
-        for _ in (*threads.map(check, topics.changelogs), *threads.map(check_rebuilt, standing.rebuilt.values())):
-            pass
+    asked_at_once(check, topics.changelogs)  # the application waits for it
+    asked_at_once(check_rebuilt, standing.rebuilt.values())
 
 
 def _check_old(cluster: Cluster, topics: Topics, changelog: Changelog, reached: int, hint: str) -> None:

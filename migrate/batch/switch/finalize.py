@@ -31,7 +31,6 @@ from migrate.batch.switch.locked_migration import (
 )
 from migrate.batch.switch.store_locations import is_seen
 from migrate.errors import RefusedError, system_errors_explained
-from migrate.kafka.cluster import Cluster
 from migrate.model.changelogs import Topics
 from migrate.model.events import Listener, ignore
 from migrate.model.ledger_row import Step
@@ -78,7 +77,7 @@ def finalize(
             if delete_topic:
                 _check_old_topics(context)
             removed = _delete_old_topics(context) if delete_topic else ()
-            return switch_report(context, journal, step).model_copy(update={"removed_topics": removed})
+            return switch_report(context).model_copy(update={"removed_topics": removed})
         if step not in (Step.CUT_OVER, Step.FINALIZING) and context.standing.published is None:
             raise RefusedError(f"{spec.name!r} is not cut over yet", hint="stateferry status SPEC shows its state")
         unseen = _check_new_is_in_use(context, moved_away=moved_away)
@@ -101,15 +100,14 @@ def finalize(
             removed = _delete_old_topics(context) if delete_topic else ()
         context.record(Step.FINALIZED, detail=journal)
         context.notify("finalize.committed")
-        report = switch_report(context, journal, Step.FINALIZED)
         found = {"moved_away": unseen, "left_over": foreign_in(context.home), "removed_topics": removed}
-        return report.model_copy(update=found)
+        return switch_report(context).model_copy(update=found)
 
 
 def _check_old_topics(context: Context) -> None:
     """Raises RefusedError where no old topic can be removed."""
     topics = _topics(context)
-    with _cluster(context) as cluster:
+    with cluster_of(context.spec) as cluster:
         old_topics(cluster, topics)
         if missing := _left_behind(context) or missing_partitions(cluster, context.spec, topics):
             raise RefusedError(
@@ -133,7 +131,7 @@ def _left_behind(context: Context) -> tuple[Held, ...]:
 
 
 def _delete_old_topics(context: Context) -> tuple[str, ...]:
-    with _cluster(context) as cluster:
+    with cluster_of(context.spec) as cluster:
         found = old_topics(cluster, _topics(context))
         for topic in found:
             cluster.delete_topic(topic)
@@ -151,14 +149,8 @@ def _topics(context: Context) -> Topics:
     return topics
 
 
-def _cluster(context: Context) -> Cluster:
-    if context.spec.changelog is None:
-        raise RefusedError("--delete-topic: the spec does not say where topics are", hint="restore [changelog] in it")
-    return cluster_of(context.spec)
-
-
 def _free(context: Context) -> None:
-    for places in places_of(context, context.standing.journal):
+    for places in places_of(context):
         is_ours = places.old in places.ours  # else the application's: nothing took its place
         if is_ours and rocksdb_identities(places.old) <= {*places.entry.old_names}:  # fewer: killed here before
             remove_store(places.old)
@@ -177,14 +169,15 @@ def _check_new_is_in_use(context: Context, *, moved_away: bool) -> tuple[str, ..
             f"{directory} is not there, so that nothing shows that the new stores are in use",
             hint="mount its volume, then run the command again",
         )
-    for places in places_of(context, context.standing.journal):
+    every = places_of(context)
+    for places in every:
         if places.at(places.live) == "old":
             raise RefusedError(
                 f"{places.live} holds the old store: it was put back",
                 hint="stateferry rollback SPEC completes the way back; to keep the new store, move it there again",
             )
     if published is None:
-        seen = {each.entry.partition.id: each.is_in_use for each in places_of(context, context.standing.journal)}
+        seen = {each.entry.partition.id: each.is_in_use for each in every}
     else:
         seen = _published(context, published)
     unseen = tuple(name for name, is_there in seen.items() if not is_there)

@@ -18,7 +18,7 @@ from migrate.batch.source.source import source_system
 from migrate.batch.status.next_step import next_step
 from migrate.batch.switch.store_locations import StoreLocations
 from migrate.errors import RefusedError, SpecError
-from migrate.model.journal import STATES, Exchange, Journal
+from migrate.model.journal import STATES, Exchange
 from migrate.model.ledger_row import Step
 from migrate.model.reports import Concern, SwitchReport
 from migrate.model.store_partition import ChangelogOffsets, StorePartition, StoreState
@@ -127,9 +127,9 @@ def open_migration(context: Context) -> Iterator[LockedMigration]:
         yield LockedMigration(context)
 
 
-def places_of(context: Context, journal: Journal) -> list[StoreLocations]:
-    """The places of each store partition."""
-    return [StoreLocations.of(context.application, context.home, entry) for entry in journal.exchanges]
+def places_of(context: Context) -> list[StoreLocations]:
+    """The places of each store partition that the last switch exchanges."""
+    return [StoreLocations.of(context.application, context.home, each) for each in context.standing.journal.exchanges]
 
 
 def mismatch_of(context: Context) -> tuple[Concern, ...]:
@@ -153,10 +153,12 @@ def check_in_place(spec: Spec, verb: str) -> None:
         )
 
 
-def switch_report(context: Context, journal: Journal, step: Step) -> SwitchReport:
-    """The report of a command that ended at this step, now or earlier."""
+def switch_report(context: Context) -> SwitchReport:
+    """The report of a command that ended at the last step of a switch, now or earlier."""
+    step, journal = context.standing.switch
+    assert step is not None
     state, is_back = STATES[step], step is Step.ROLLED_BACK
-    every = places_of(context, journal)
+    every, topics = places_of(context), {} if journal.broker is None else journal.broker.topics.names
     were_moved = any(not entry.is_moved_in for entry in journal.exchanges)
     return SwitchReport(
         name=context.spec.name,
@@ -167,12 +169,7 @@ def switch_report(context: Context, journal: Journal, step: Step) -> SwitchRepor
         concerns=() if is_back else (*journal.accepted, *retention_concerns(context.standing)),
         changelog="" if is_back else journal.changelog,
         warnings=(*context.warnings, *journal.warnings),
-        topics=_topics(journal, is_new=not is_back),
+        topics=tuple(dict.fromkeys(topics.values()) if is_back else topics),
         set_back=journal.broker.set_back if journal.broker is not None and is_back else (),
         next_step=next_step(context.spec, context.standing, state),
     )
-
-
-def _topics(journal: Journal, *, is_new: bool) -> tuple[str, ...]:
-    names = {} if journal.broker is None else journal.broker.topics.names
-    return tuple(names if is_new else dict.fromkeys(names.values()))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 
 from migrate.batch.changelog.application_group import check_group, merged, moved_since, set_back
 from migrate.batch.changelog.broker_access import cluster_of, half_done
@@ -25,9 +24,9 @@ from migrate.batch.switch.locked_migration import (
 from migrate.batch.switch.store_locations import StoreLocations, sync_names
 from migrate.errors import RefusedError, system_errors_explained
 from migrate.model.events import Listener, ignore
-from migrate.model.journal import AtCutOver, Exchange, Journal
+from migrate.model.journal import AtCutOver, Journal
 from migrate.model.ledger_row import Step
-from migrate.model.reports import SetBack, SwitchReport
+from migrate.model.reports import SwitchReport
 from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
 from migrate.spec.spec import Spec
 from migrate.stores.files import remove_empty
@@ -53,7 +52,7 @@ def rollback(spec: Spec, *, discard_new_writes: bool = False, on_event: Listener
     with open_migration(context) as migration:
         step, journal = context.standing.switch
         if step is Step.ROLLED_BACK:
-            return switch_report(context, journal, step)
+            return switch_report(context)
         if step is None:
             raise RefusedError(
                 f"nothing of {spec.name!r} was cut over: the old stores are where they were",
@@ -61,17 +60,16 @@ def rollback(spec: Spec, *, discard_new_writes: bool = False, on_event: Listener
             )
         if step in (Step.FINALIZING, Step.FINALIZED):
             raise _finalized(journal)
-        every = places_of(context, journal)
+        every = places_of(context)
         with migration.locking_all(every) as check_unopened:
             _check_old_unwritten(every, discard_new_writes=discard_new_writes)
             if not discard_new_writes:
                 _check_new_unwritten(context, every, is_read_again=journal.broker is not None)
-            way_back = None
             if journal.broker is not None:
-                way_back = ChangelogRollback(context, every, journal.broker, discard_new_writes)
-                journal = way_back.begin(journal)
-            _carry_out(migration, every, journal, way_back, check_unopened)
-        return switch_report(context, journal, Step.ROLLED_BACK)
+                found = _ask_broker(context, journal.broker, leaves_offsets=discard_new_writes)
+                journal = journal.model_copy(update={"broker": found})
+            _carry_out(migration, every, journal, check_unopened, leaves_offsets=discard_new_writes)
+        return switch_report(context)
 
 
 def _finalized(journal: Journal) -> RefusedError:
@@ -135,26 +133,33 @@ def _carry_out(
     migration: LockedMigration,
     every: list[StoreLocations],
     journal: Journal,
-    way_back: ChangelogRollback | None,
     check_unopened: Callable[[], None],
+    *,
+    leaves_offsets: bool,
 ) -> None:
-    """Carry out the exchanges, also after a kill: each step checks whether it is done already."""
-    context, notify = migration.context, migration.context.notify
+    """Carry out the exchanges, also after a kill: each step checks whether it is done already.
+
+    `leaves_offsets`: what was read since stays read, and the old stores lack it.
+    """
+    context, notify, at = migration.context, migration.context.notify, journal.broker
     notify("rollback.started")
     context.record(Step.ROLLING_BACK, detail=journal)
     notify("rollback.intended")
     # a position must never be ahead of the store in that place
-    switched = [places for places in every if places.is_switched and places.live.is_dir()]
-    migration.write_positions(_between(migration, each.entry) for each in switched)
+    switched = [places.entry for places in every if places.is_switched and places.live.is_dir()]
+    read = source_system(context.spec).offsets.read
+    migration.write_positions(
+        migration.between(each, each.before, read(context.application, each.new_partition)) for each in switched
+    )
     notify("rollback.positioned")
     # before an old store is live again: its owner would go on behind what only the new one got
     with half_done("the rollback is half done, so start no version of the application"):
-        lines = {} if way_back is None or journal.broker is None else way_back.carry_out(journal.broker.set_back)
+        lines = {} if at is None else _carry_out_at_broker(context, every, at, leaves_offsets=leaves_offsets)
     for places in every:
         places.bring_old_back()
     sync_names(every, context.home)
     for places in every:
-        context.check_not_fenced()
+        context.ledger.check_not_fenced()
         places.make_old_live()
         notify("rollback.exchanged", store_partition=places.entry.partition)
     sync_names(every, context.home)
@@ -167,12 +172,6 @@ def _carry_out(
     notify("rollback.done")
     context.record(Step.ROLLED_BACK, detail=journal)
     notify("rollback.committed")
-
-
-def _between(migration: LockedMigration, entry: Exchange) -> tuple[StorePartition, ChangelogOffsets]:
-    system = source_system(migration.context.spec)
-    current = system.offsets.read(migration.context.application, entry.new_partition)
-    return migration.between(entry, entry.before, current)
 
 
 def _after(places: StoreLocations, lines: Mapping[str, Line]) -> Iterator[tuple[StorePartition, ChangelogOffsets]]:
@@ -194,47 +193,39 @@ def _drop_discarded(context: Context, every: list[StoreLocations]) -> None:
             remove_empty(places.old.parent, below=context.home)
 
 
-@dataclass(frozen=True, slots=True)
-class ChangelogRollback:
-    """The way back at the broker, where changelogs were written for the new stores."""
+def _ask_broker(context: Context, at: AtCutOver, *, leaves_offsets: bool) -> AtCutOver:
+    """The same, with what will be set back. Raises RefusedError where it cannot be, or somebody is at work."""
+    topics = at.topics
+    with cluster_of(context.spec, "the cut-over has rewritten changelogs") as cluster:
+        check_group(cluster, topics.application, context.spec)
+        for name in topics.names if topics.way == "append" else ():
+            check_still_ours(cluster, topics, name)
+        moved = () if leaves_offsets else moved_since(cluster, topics.application, at.offsets)
+    return at.model_copy(update={"set_back": merged(at.set_back, moved)})
 
-    context: Context
-    every: Sequence[StoreLocations]
-    at: AtCutOver
-    leaves_offsets: bool
-    """Whether what was read since stays read: the old stores lack it."""
 
-    def begin(self, journal: Journal) -> Journal:
-        """The journal with what will be set back. Raises RefusedError where it cannot be, or somebody is at work."""
-        topics = self.at.topics
-        with cluster_of(self.context.spec, "the cut-over has rewritten changelogs") as cluster:
-            check_group(cluster, topics.application, self.context.spec)
-            for name in topics.names if topics.way == "append" else ():
-                check_still_ours(cluster, topics, name)
-            moved = () if self.leaves_offsets else moved_since(cluster, topics.application, self.at.offsets)
-        at = self.at.model_copy(update={"set_back": merged(self.at.set_back, moved)})
-        return journal.model_copy(update={"broker": at})
+def _carry_out_at_broker(
+    context: Context, every: list[StoreLocations], at: AtCutOver, *, leaves_offsets: bool
+) -> dict[str, Line]:
+    """Set the group's offsets back, and append the old values again; every attempt does all of it.
 
-    def carry_out(self, moved: Sequence[SetBack]) -> dict[str, Line]:
-        """Set these offsets back, and append the old values again; every attempt does all of it.
-
-        Returns the lines of the old stores, by store partition, where their changelogs have got records.
-        """
-        context, topics, lines = self.context, self.at.topics, dict[str, Line]()
-        fleet = fleet_of(context.spec, topics)
-        with cluster_of(context.spec) as cluster:
-            if not self.leaves_offsets:
-                set_back(cluster, topics.application, self.at.offsets, moved)
-            context.notify("rollback.offsets-set-back")
-            if topics.way == "append":
-                fleet.publish("writing")
-                for old in (each for each in self.every if each.entry.partition.id in topics.claimed):
-                    name, directories = old.entry.partition.id, old.entry.partition.below(old.old_store)
-                    changelog, system = topics.of(name), source_system(context.spec)
-                    last = undo(context, cluster, topics, partition=name, directories=directories)
-                    if last is not None:
-                        lines[name] = line_after(system, changelog.topic, changelog.number, last)
-            fleet.release()
+    Returns the lines of the old stores, by store partition, where their changelogs have got records.
+    """
+    topics, lines = at.topics, dict[str, Line]()
+    fleet = fleet_of(context.spec, topics)
+    with cluster_of(context.spec) as cluster:
+        if not leaves_offsets:
+            set_back(cluster, topics.application, at.offsets, at.set_back)
+        context.notify("rollback.offsets-set-back")
         if topics.way == "append":
-            context.notify("rollback.undone")
-        return lines
+            fleet.publish("writing")
+            for old in (each for each in every if each.entry.partition.id in topics.claimed):
+                name, directories = old.entry.partition.id, old.entry.partition.below(old.old_store)
+                changelog, system = topics.of(name), source_system(context.spec)
+                last = undo(context, cluster, topics, partition=name, directories=directories)
+                if last is not None:
+                    lines[name] = line_after(system, changelog.topic, changelog.number, last)
+        fleet.release()
+    if topics.way == "append":
+        context.notify("rollback.undone")
+    return lines
