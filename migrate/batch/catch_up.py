@@ -14,7 +14,7 @@ from pathlib import Path
 from migrate.batch.changelog.application_group import check_group, end_transactions
 from migrate.batch.changelog.broker_access import cluster_of, half_done
 from migrate.batch.changelog.store_changelogs import changelogs
-from migrate.batch.changelog.tails import ends_of, tail_tasks, write_tails
+from migrate.batch.changelog.tails import tail_tasks, write_tails
 from migrate.batch.changelog.write_topics import announce
 from migrate.batch.chunk.executor import Executor, InProcessExecutor, collected, executor_opener, run_all
 from migrate.batch.chunk.tail import TailTask
@@ -26,7 +26,7 @@ from migrate.batch.ledger.standing import Standing
 from migrate.batch.plan.new_stores import kept_databases
 from migrate.batch.plan.target_layout import PositionEntries
 from migrate.batch.source.source import find_source
-from migrate.batch.status.run_report import BrokerSummary, GroupState, catch_up_report
+from migrate.batch.status.run_report import BrokerSummary, catch_up_report
 from migrate.batch.steps.assemble import assemble, by_place
 from migrate.batch.steps.comparisons import Subject
 from migrate.batch.steps.damage import hinting_at_repair, without_damaged_tails
@@ -93,7 +93,7 @@ def catch_up(
         _check_possible(context)
         with cluster_of(spec) as cluster:
             application = _application(context, cluster)
-            ends = ends_of(context, cluster)
+            ends = {each.store_partition: cluster.ends_of(each.topic, each.number) for each in changelogs(spec)}
             tasks = _tasks(context, cluster, ends)
         context.stop.check()
         found: tuple[Tail, ...] = ()
@@ -101,7 +101,7 @@ def catch_up(
             context.open_ledger(context.plan.migration_id)
             with open_executor(spec) as executor, hinting_at_repair(context.home):
                 found = _work(context, executor, tasks)
-        at_broker = BrokerSummary(application, sum(each.end - each.stable for each in ends.values()))
+        at_broker = BrokerSummary(*application, behind=sum(each.end - each.stable for each in ends.values()))
         return catch_up_report(context, at_broker, found, seconds=time.monotonic() - started)
 
 
@@ -124,10 +124,10 @@ def _work(context: Context, executor: Executor, tasks: Sequence[TailTask]) -> tu
     return found
 
 
-def _application(context: Context, cluster: Cluster) -> GroupState:
-    """Whether the application has stopped, asked before its changelogs are read; with `fence`, its transactions end.
+def _application(context: Context, cluster: Cluster) -> tuple[str, bool | None]:
+    """A sentence about the application's group, and whether it runs, asked before its changelogs are read.
 
-    Raises RefusedError where a transaction cannot be ended.
+    None: unknown. With `fence`, its transactions end. Raises RefusedError where a transaction cannot be ended.
     """
     spec = context.spec
     try:
@@ -135,12 +135,12 @@ def _application(context: Context, cluster: Cluster) -> GroupState:
     except BrokerError as error:
         group = InconclusiveCheck(error.message, error.hint)
     except RefusedError as error:
-        return GroupState(error.message, runs=True)
+        return error.message, True
     if context.fence:
         end_transactions(cluster, spec, find_source(spec), changelogs(spec), ours={})
     if isinstance(group, InconclusiveCheck):
-        return GroupState(f"{group.detail}: {group.fix}", runs=None)
-    return GroupState(group, runs=False)
+        return f"{group.detail}: {group.fix}", None
+    return group, False
 
 
 def _check(context: Context) -> None:
@@ -197,7 +197,7 @@ def _take_tails(context: Context, executor: Executor, tasks: Sequence[TailTask])
 
 
 def _row(context: Context, tail: Tail) -> Row:
-    return context.row(
+    return context.ledger.row(
         Step.TAIL,
         store_partition=tail.store_partition,
         detail=tail,

@@ -150,17 +150,6 @@ class Context:
         assert self._ledger is not None
         return self._ledger
 
-    def row(
-        self,
-        step: Step,
-        *,
-        store_partition: str | None = None,
-        detail: Stored | dict[str, object] | None = None,
-        **columns: object,
-    ) -> Row:
-        """A new row of this command, for a step other than a chunk; `columns`: others that it fills."""
-        return self.ledger.row(step, store_partition=store_partition, detail=detail).model_copy(update=columns)
-
     def commit(self, *rows: Row) -> None:
         self.ledger.commit(*rows)
         self.standing = self.standing.with_rows(self.ledger.rows)
@@ -168,10 +157,7 @@ class Context:
     def record(
         self, step: Step, *, store_partition: str | None = None, detail: Stored | dict[str, object] | None = None
     ) -> None:
-        self.commit(self.row(step, store_partition=store_partition, detail=detail))
-
-    def check_not_fenced(self) -> None:
-        self.ledger.check_not_fenced()
+        self.commit(self.ledger.row(step, store_partition=store_partition, detail=detail))
 
     def notify(self, name: str, **facts: Any) -> None:  # noqa: ANN401 - each event has facts of its own
         self.listener(Event(name, facts))

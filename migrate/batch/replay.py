@@ -87,9 +87,8 @@ def replay_with(open_executor: ExecutorOpener, context: Context) -> RunReport:
 def _is_published(context: Context) -> bool:
     """Whether a replay of this function has published: it may have been killed right after that."""
     standing = context.standing
-    if standing.published is None or standing.revision is None or standing.step is not None:
-        return False
-    return not _changed(context)
+    is_over = standing.published is not None and standing.revision is not None and standing.step is None
+    return is_over and not _changed(context)
 
 
 def _changed(context: Context) -> list[str]:

@@ -137,7 +137,10 @@ class _Range:
         for message in messages:
             error = message.error()
             if error is None:
-                records.append(self._with_key(message))
+                if message.key() is None:
+                    text = f"{self.what}, offset {message.offset()}: a record without a key"
+                    raise ChangelogFailedError(text, hint="check the topic: this is no changelog")
+                records.append(message)
             elif error.code() == KafkaError._PARTITION_EOF:
                 # Behind the last record may be markers of transactions, and records of those that were aborted.
                 self._reached = _offset(message)
@@ -145,12 +148,6 @@ class _Range:
             elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # the group is only named
                 raise KafkaException(error)
         return records
-
-    def _with_key(self, record: Message[Any, Any]) -> Message[Any, Any]:
-        if record.key() is None:
-            text = f"{self.what}, offset {record.offset()}: a record without a key"
-            raise ChangelogFailedError(text, hint="check the topic: this is no changelog")
-        return record
 
     def _wait(self, seconds: float) -> None:
         from confluent_kafka import KafkaError, KafkaException

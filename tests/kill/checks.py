@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from migrate import load_spec, status
-from migrate.batch.ledger.receipts_in_force import recorded_revisions
 from migrate.batch.ledger.standing import Standing
 from migrate.model.key_range import KeyRange
 from migrate.model.ledger_row import Row, Step
@@ -196,7 +195,7 @@ def intervals(rows: list[Row], step: Step = Step.CHUNK) -> Intervals:
     Of a verification, by column family too.
     """
     found: Intervals = defaultdict(list)
-    void = {attempt for revision in recorded_revisions(rows) for attempt in revision.superseded}
+    void = {attempt for revision in Standing(Path(), rows).revisions for attempt in revision.superseded}
     for row in rows:
         if row.step is step and row.facts.get("attempt") not in void:
             place = (str(row.store_partition), str(row.database), str(row.facts.get("family", "")))

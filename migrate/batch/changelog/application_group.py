@@ -98,8 +98,7 @@ def set_back(cluster: Cluster, application: str, then: Sequence[GroupOffset], mo
 
 def merged(before: Sequence[SetBack], now: Sequence[SetBack]) -> tuple[SetBack, ...]:
     """What an attempt that was killed had set back, and what this one sets back."""
-    found = {(each.topic, each.number): each for each in before}
-    return tuple({**found, **{(each.topic, each.number): each for each in now}}.values())
+    return tuple({(each.topic, each.number): each for each in (*before, *now)}.values())
 
 
 def _gone(topic: str, number: int, offset: int, ends: Ends | None) -> RefusedError:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import TypeVar
 
 from migrate.errors import BrokerError, ChangelogFailedError, RefusedError
 from migrate.kafka.cluster import Cluster, Ends
@@ -14,10 +16,14 @@ from migrate.model.changelogs import Changelog
 from migrate.model.reports import Behind
 from migrate.spec.spec import Spec
 
+_AT_ONCE = 8
+"""Questions to the broker."""
 MOST_COUNTED = 100_000
 """A longer tail is not read: its offsets say how many records it has at most."""
 _PATIENCE_SECONDS = 60.0
 """The end of a transaction shows a moment after its commit."""
+_Subject = TypeVar("_Subject")
+_Answer = TypeVar("_Answer")
 
 
 def connection_of(spec: Spec) -> Connection:
@@ -51,6 +57,12 @@ def half_done(what: str = "") -> Iterator[None]:
 def has_records(connection: Connection, topic: str, number: int, start: int, end: int) -> bool:
     """Whether a consumer would find a record there; markers of transactions are none."""
     return any(map(len, read(connection, topic, number, start, end)))
+
+
+def asked_at_once(ask: Callable[[_Subject], _Answer], every: Iterable[_Subject]) -> list[_Answer]:
+    """What the broker answers about each, in their order; waiting for one answer does not hold back the others."""
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        return list(threads.map(ask, every))
 
 
 def settled(cluster: Cluster, changelog: Changelog) -> Ends:

@@ -86,7 +86,6 @@ class BrokerFacts:
 
     @cached_property
     def changelogs(self) -> tuple[Changelog, ...]:
-        """Those of the store partitions of this host."""
         return changelogs(self.spec, self.source)
 
     @cached_property

@@ -13,6 +13,7 @@ from migrate.batch.changelog.host_claims import HostClaims, fleet_of, place_of
 from migrate.batch.changelog.store_changelogs import reached
 from migrate.batch.changelog.write_topics import Work
 from migrate.batch.chunk.executor import Executor, collected
+from migrate.batch.chunk.reread_changelog import RereadTask
 from migrate.batch.context import Context
 from migrate.batch.ledger.changelog_standing import contents_of
 from migrate.errors import RefusedError, VerificationError
@@ -53,21 +54,21 @@ def verify_changelogs(context: Context, executor: Executor, *, again: bool = Fal
                 ends, known = settled(cluster, each), before.get(partition)
                 if known is None or not known.ok or known.end != ends.end:
                     tasks.append(work.reread(cluster, each, topics.starts[partition], ends))
+    read_back(context, executor, tasks, "changelog.verified")
+
+
+def read_back(context: Context, executor: Executor, tasks: Sequence[RereadTask], event: str) -> None:
+    """Read these back, and commit what was found together. Raises VerificationError for a difference."""
     found = collected(executor, tasks, Reread, name=context.spec.name, stop=context.stop)
-    record_comparisons(context, found, "changelog.verified")
-    check_equal(found, topics)
-
-
-def record_comparisons(context: Context, found: Sequence[Reread], event: str) -> None:
-    """Commit these together."""
     if found:
         context.commit(*(row_of(context, Step.REREAD, each) for each in found))
         context.notify(event, found=found)
+    check_equal(found, context.topics)
 
 
 def row_of(context: Context, step: Step, found: Produced | Reread) -> Row:
     """The row about a changelog."""
-    return context.row(step, store_partition=found.store_partition, detail=found)
+    return context.ledger.row(step, store_partition=found.store_partition, detail=found)
 
 
 def verify_again(context: Context, executor: Executor) -> str:

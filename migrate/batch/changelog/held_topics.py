@@ -11,11 +11,17 @@ org.apache.kafka.streams.kstream.internals.KTableImpl, for joins by a foreign ke
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from formats import Conversion
-from migrate.batch.changelog.broker_access import MOST_COUNTED, connection_of, expired_before, tail_after, total_of
+from migrate.batch.changelog.broker_access import (
+    MOST_COUNTED,
+    asked_at_once,
+    connection_of,
+    expired_before,
+    tail_after,
+    total_of,
+)
 from migrate.batch.changelog.host_claims import fleet_of
 from migrate.batch.changelog.store_changelogs import reached
 from migrate.batch.ledger.standing import Standing
@@ -31,7 +37,6 @@ from migrate.spec.changelog_way import application_of, new_names
 from migrate.spec.spec import Spec
 from migrate.stores.batch import ChangelogBatch
 
-_AT_ONCE = 8
 _SECONDS = 2.0
 """A broker that takes no connection within this time does not answer to `ask_broker`."""
 _SPAN = 1_000
@@ -125,9 +130,8 @@ def _holding(cluster: Cluster, topic: str, numbers: Collection[int]) -> list[int
     def has_keys(number: int) -> bool:
         return _has_keys(cluster, topic, number, ends[number], -1 if expired is None else expired)
 
-    with ThreadPoolExecutor(_AT_ONCE) as threads:
-        found = zip(numbers, threads.map(has_keys, numbers), strict=True)
-        return sorted(number for number, is_holding in found if is_holding)
+    found = zip(numbers, asked_at_once(has_keys, numbers), strict=True)
+    return sorted(number for number, is_holding in found if is_holding)
 
 
 def _has_keys(cluster: Cluster, topic: str, number: int, ends: Ends, oldest_ms: int) -> bool:
@@ -137,9 +141,8 @@ def _has_keys(cluster: Cluster, topic: str, number: int, ends: Ends, oldest_ms: 
         start = max(ends.start, end - span)
         last: dict[bytes, bool] = {}
         for batch in read(cluster.connection, topic, number, start, end):
-            alive = (value is not None for value in batch.values)
-            kept = (is_alive and at >= oldest_ms for is_alive, at in zip(alive, batch.timestamps, strict=True))
-            last.update(zip(batch.keys, kept, strict=True))
+            entries = zip(batch.keys, batch.values, batch.timestamps, strict=True)
+            last |= {key: value is not None and at >= oldest_ms for key, value, at in entries}
         if any(is_alive for key, is_alive in last.items() if key not in seen):
             return True
         seen |= last.keys()
@@ -229,8 +232,7 @@ def _count(
 
     if sum(left.values()) > MOST_COUNTED:
         return Behind(records=sum(left.values()), is_most=True)
-    with ThreadPoolExecutor(_AT_ONCE) as threads:
-        return total_of(threads.map(counted, left))
+    return total_of(asked_at_once(counted, left))
 
 
 def ask_broker(spec: Spec, standing: Standing) -> tuple[Behind | None, tuple[Held, ...]]:
@@ -238,9 +240,8 @@ def ask_broker(spec: Spec, standing: Standing) -> tuple[Behind | None, tuple[Hel
 
     (None, ()) once the new stores are in use, and while no changelog is written to.
     """
-    is_asked = spec.changelog is not None and not standing.is_live and not standing.published
-    topics = standing.changelogs.topics if is_asked else None
-    if topics is None:
+    topics = standing.changelogs.topics
+    if topics is None or spec.changelog is None or standing.is_live:
         return None, ()
     held: tuple[Held, ...] = ()
     try:

@@ -15,15 +15,14 @@ from migrate.batch.changelog.broker_access import cluster_of, has_records
 from migrate.batch.changelog.compare_topics import check_equal
 from migrate.batch.changelog.held_topics import held_partitions
 from migrate.batch.changelog.host_claims import HostClaims, fleet_of, place_of
-from migrate.batch.changelog.tails import TailBatch, tail_task
-from migrate.batch.changelog.write_topics import end_writing, permit_for
+from migrate.batch.changelog.tails import TailBatch, tail_task, write_batches
 from migrate.batch.chunk.executor import Executor, collected
 from migrate.batch.context import Context
 from migrate.batch.source.source import source_system
 from migrate.errors import RefusedError
 from migrate.kafka.claims import Claims
 from migrate.kafka.cluster import Cluster, Ends
-from migrate.model.changelogs import Changelog, Produced, Rebuilt, Tail, Topics, with_rebuilt
+from migrate.model.changelogs import Changelog, Rebuilt, Tail, Topics, with_rebuilt
 from migrate.model.comparison import Reread, Totals
 from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import FamilyMapping, Plan
@@ -112,14 +111,10 @@ class _Rebuilding:
         context.notify("rebuild.committed", tails=found)
 
     def write(self) -> None:
-        """Write them to the new topic, every record confirmed."""
         context, left = self.context, [self._batch(each) for each in self._known.values() if each.produced is None]
         if not left:
             return
-        permit = permit_for(context, (each.transactional_id for each in left))
-        tasks = [each.produce_task(self.cluster, "rebuilt", permit) for each in left]
-        found = collected(self.executor, tasks, Produced, name=context.spec.name, stop=context.stop)
-        end_writing(self.cluster, context.home)
+        found = write_batches(context, self.executor, self.cluster, left)
         context.notify("rebuild.written", produced=found)
         known = self._known
         self._commit(known[each.store_partition].model_copy(update={"produced": each}) for each in found)
@@ -141,7 +136,7 @@ class _Rebuilding:
             self.context.commit(*rows)
 
     def _row(self, each: Rebuilt) -> Row:
-        return self.context.row(Step.REBUILT, store_partition=each.tail.store_partition, detail=each)
+        return self.context.ledger.row(Step.REBUILT, store_partition=each.tail.store_partition, detail=each)
 
     def _check_unchanged(self, tail: Tail, ends: Ends) -> None:
         changelog = self._topics.of(tail.store_partition)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from migrate.batch.changelog.broker_access import cluster_of, expired_before, settled
-from migrate.batch.changelog.compare_topics import check_equal, record_comparisons, row_of
+from migrate.batch.changelog.compare_topics import read_back, row_of
 from migrate.batch.changelog.store_changelogs import changelogs, reached
 from migrate.batch.changelog.write_topics import end_writing, permit_for, transactional_id
 from migrate.batch.chunk.executor import Executor, collected
@@ -25,7 +25,6 @@ from migrate.batch.source.source import source_system, target_system
 from migrate.errors import RefusedError
 from migrate.kafka.cluster import Cluster, Ends
 from migrate.model.changelogs import Changelog, Produced, Segments, Tail, TopicPart
-from migrate.model.comparison import Reread
 from migrate.model.ledger_row import Step
 from migrate.model.plan import FamilyMapping
 from migrate.spec.allowed import LOST_TOMBSTONES, allowing
@@ -53,16 +52,11 @@ def _rules(context: Context, before: Standing) -> dict[str, Segments]:
     return found
 
 
-def ends_of(context: Context, cluster: Cluster) -> dict[str, Ends]:
-    """Where the old changelog of each store partition begins and ends now."""
-    every = changelogs(context.spec)
-    return {each.store_partition: cluster.ends_of(each.topic, each.number) for each in every}
-
-
 def tail_tasks(context: Context, before: Standing, cluster: Cluster, every: Mapping[str, Ends]) -> Iterator[TailTask]:
     """The tails to make, which follow those of `before`. Raises RefusedError where a changelog lacks some of them.
 
-    `before`: the standing without the tails that are to be replaced. `every`: the ends of the old changelogs.
+    `before`: the standing without the tails that are to be replaced. `every`: by store partition, where its old
+    changelog begins and ends.
     """
     spec, plan = context.spec, before.plan
     assert spec.changelog is not None and plan is not None
@@ -158,10 +152,7 @@ def write_tails(context: Context, executor: Executor) -> None:
     if unwritten:
         with cluster_of(context.spec) as cluster:
             end_writing(cluster, context.home)  # of a command that was killed: its tasks may live on
-            permit = permit_for(context, (each.transactional_id for each in unwritten))
-            tasks = [each.produce_task(cluster, str(each.tails[-1].number), permit) for each in unwritten]
-            found = collected(executor, tasks, Produced, name=context.spec.name, stop=context.stop)
-            end_writing(cluster, context.home)
+            found = write_batches(context, executor, cluster, unwritten)
         if found:
             context.notify("tail.written", receipts=found)
             last = {partition: each[-1].number for partition, each in tails.items()}
@@ -183,9 +174,7 @@ def _read_back(context: Context, executor: Executor) -> None:
             start = max(offsets, default=topics.starts[partition] - 1) + 1
             left = TailBatch(context, topics.of(partition), [each for each in tails[partition] if each.number > last])
             tasks.append(left.reread_task(cluster, start))
-    found = collected(executor, tasks, Reread, name=context.spec.name, stop=context.stop)
-    record_comparisons(context, found, "tail.verified")
-    check_equal(found, topics)
+    read_back(context, executor, tasks, "tail.verified")
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,12 +190,12 @@ class TailBatch:
         """All tails of a changelog share an id: each ends lost attempts at those before."""
         return transactional_id(self.context.plan.migration_id, self._part)
 
-    def produce_task(self, cluster: Cluster, content: str, permit: str) -> ProduceTask:
+    def produce_task(self, cluster: Cluster, permit: str) -> ProduceTask:
         return ProduceTask(
             connection=cluster.connection,
             changelog=self.changelog,
             part=self._part,
-            content=content,
+            content=str(self.tails[-1].number),
             transactional_id=self.transactional_id,
             permit=permit,
             new=self._entries,
@@ -240,3 +229,14 @@ class TailBatch:
     @property
     def _folder(self) -> str:
         return str(self.context.home / CHANGELOG / self.changelog.store_partition / "reread")
+
+
+def write_batches(
+    context: Context, executor: Executor, cluster: Cluster, batches: Sequence[TailBatch]
+) -> list[Produced]:
+    """Write these, every record confirmed by the broker."""
+    permit = permit_for(context, (each.transactional_id for each in batches))
+    tasks = [each.produce_task(cluster, permit) for each in batches]
+    found = collected(executor, tasks, Produced, name=context.spec.name, stop=context.stop)
+    end_writing(cluster, context.home)
+    return found

@@ -10,8 +10,6 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from functools import cached_property
-from pathlib import Path
-from typing import Self
 
 from formats import Conversion
 from migrate.batch.changelog.broker_access import cluster_of
@@ -35,7 +33,7 @@ MOST_SAMPLED = 20_000
 """Changelog records of one store partition that are read for a sample."""
 
 
-class SampledTimes:
+class SampledTimes(ExitStack):
     """Times for samples, made in a temporary folder; a context manager.
 
     Of each changelog its last records before the store's position are read: what they say of a key is the last word.
@@ -43,18 +41,12 @@ class SampledTimes:
 
     def __init__(self, spec: Spec, conversion: Conversion, source: Source, *, every: bool = False) -> None:
         """`every`: all records of the changelogs are read."""
+        super().__init__()
         self._spec = spec
         self._unknown_ms = conversion.default_timestamp_ms
         self._source = source
         self._most = None if every else MOST_SAMPLED
         self._known: dict[str, KnownTimes] = {}
-        self._open = ExitStack()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
 
     @property
     def are_whole(self) -> bool:
@@ -78,11 +70,11 @@ class SampledTimes:
 
     @cached_property
     def _cluster(self) -> Cluster:
-        return self._open.enter_context(cluster_of(self._spec))
+        return self.enter_context(cluster_of(self._spec))
 
     @cached_property
     def _folder(self) -> str:
-        return self._open.enter_context(tempfile.TemporaryDirectory(prefix="stateferry-"))
+        return self.enter_context(tempfile.TemporaryDirectory(prefix="stateferry-"))
 
     @cached_property
     def _changelogs(self) -> dict[str, Changelog]:
@@ -108,7 +100,7 @@ class SampledTimes:
                 format=self._spec.source.format,
             )
         )
-        run = self._open.enter_context(open_times(f"{self._folder}/{made.folder}"))
+        run = self.enter_context(open_times(f"{self._folder}/{made.folder}"))
         assert run is not None
         return KnownTimes(run, is_whole=start == ends.start, unknown_ms=self._unknown_ms)
 
@@ -175,7 +167,9 @@ def _tasks(context: Context, known: Mapping[str, Times]) -> Iterator[TimesTask]:
             ends = cluster.ends_of(changelog.topic, changelog.number)
             end = checked_end(changelog, at[partition], ends)
             before = known.get(partition)
-            _remove_others(context.home, f"{CHANGELOG}/{partition}", before)
+            for run in (context.home / CHANGELOG / partition).glob("times-*"):
+                if before is None or context.home / before.folder != run:
+                    remove_sorted_runs(run)  # of an attempt that was killed, or lost
             yield TimesTask(
                 home=str(context.home),
                 folder=f"{CHANGELOG}/{partition}",
@@ -197,13 +191,6 @@ def checked_end(changelog: Changelog, position: int | None, ends: Ends) -> int:
             hint="start and stop the old application once, cleanly; is [changelog] bootstrap its cluster?",
         )
     return ends.end if position is None else min(position, ends.end)
-
-
-def _remove_others(home: Path, folder: str, kept: Times | None) -> None:
-    """Remove what attempts left behind that were killed, or lost."""
-    for run in (home / folder).glob("times-*"):
-        if kept is None or home / kept.folder != run:
-            remove_sorted_runs(run)
 
 
 def _other_times(partition: str) -> ChangelogFailedError:

@@ -53,7 +53,8 @@ def undo(
     with Writer(*place, ident) as writer:
         # From here on no transaction is open that an attempt which was killed has left.
         since = placed(form, read(*place, topics.starts[partition], settled(cluster, changelog).stable))
-        with Latest.build(chain(map(_tombstones, since), old.records(never_stop)), folder) as latest:
+        tombstones = (ChangelogBatch(each.keys, [None] * len(each), [-1] * len(each)) for each in since)
+        with Latest.build(chain(tombstones, old.records(never_stop)), folder) as latest:
             for batch in addressed(form, latest.scan()):
                 writer.write(batch)
             return writer.finish()
@@ -73,10 +74,6 @@ def _old_store(context: Context, partition: str, directories: Mapping[str, Path]
         times=None if times is None else str(context.home / times.folder),
         newest_ms=-1 if times is None or times.newest_ms is None else times.newest_ms,
     )
-
-
-def _tombstones(batch: ChangelogBatch) -> ChangelogBatch:
-    return ChangelogBatch(batch.keys, [None] * len(batch), [-1] * len(batch))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,9 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from migrate.batch.changelog.broker_access import cluster_of, expired_before
+from migrate.batch.changelog.broker_access import asked_at_once, cluster_of, expired_before
 from migrate.batch.changelog.host_claims import fleet_of
 from migrate.batch.changelog.store_changelogs import reached
 from migrate.batch.changelog.topics import open_topics
@@ -36,7 +35,6 @@ from migrate.spec.changelog_way import way_of
 from migrate.stores.files import fsync_directory, make_directories, write_synced
 
 _WRITING, _WITHDRAWN = "-writing.tmp", "-withdrawn.tmp"
-_AT_ONCE = 8
 
 
 def write_changelogs(context: Context, executor: Executor) -> None:
@@ -79,7 +77,7 @@ def _write(context: Context, executor: Executor, tasks: Iterator[ProduceTask]) -
 
 
 def _row(context: Context, receipt: Produced) -> Row:
-    return context.row(
+    return context.ledger.row(
         Step.PRODUCED,
         store_partition=receipt.store_partition,
         detail=receipt,
@@ -193,7 +191,7 @@ def transactional_id(migration_id: str, part: TopicPart) -> str:
 def permit_for(context: Context, transactional_ids: Iterable[str]) -> str:
     """A new permit. Raises FencedError for a run elsewhere, which has withdrawn the permits that it found."""
     permit = begin_writing(context.home, transactional_ids)
-    context.check_not_fenced()
+    context.ledger.check_not_fenced()
     return permit
 
 
@@ -217,7 +215,5 @@ def end_writing(cluster: Cluster, home: Path) -> None:
         permit.rename(permit.with_name(permit.name.replace(_WRITING, _WITHDRAWN)))
     for withdrawn in folder.glob(f"*{_WITHDRAWN}"):
         fsync_directory(folder)
-        with ThreadPoolExecutor(_AT_ONCE) as threads:
-            for _ in threads.map(cluster.abort_transactions, withdrawn.read_text(encoding="utf-8").splitlines()):
-                pass
+        asked_at_once(cluster.abort_transactions, withdrawn.read_text(encoding="utf-8").splitlines())
         withdrawn.unlink()

@@ -24,7 +24,7 @@ from migrate.engine.left_out import FIRST_KEYS
 from migrate.model.changelogs import Tail
 from migrate.model.comparison import Totals
 from migrate.model.key_range import KeyRange, subtract
-from migrate.model.ledger_row import Row, Step, read_detail
+from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import Chunk, Plan
 from migrate.model.receipt import Receipt
 from migrate.model.values import Stored
@@ -33,11 +33,6 @@ FIRST = ""
 """The id of the conversion that the migration was started with."""
 Place = tuple[str, str]
 """(store partition, database)"""
-
-
-def recorded_receipts(rows: Iterable[Row]) -> list[Receipt]:
-    """The receipts in the ledger, in the order of commits. Raises RefusedError for those of a newer release."""
-    return [row.receipt for row in rows if row.step is Step.CHUNK]
 
 
 def in_force(receipts: list[Receipt]) -> list[Receipt]:
@@ -177,11 +172,6 @@ def revised(identity: Mapping[str, str], revision: Revision | None) -> dict[str,
     if revision is None:
         return dict(identity)
     return {name: digest for name, digest in identity.items() if not is_of_function(name)} | revision.function
-
-
-def recorded_revisions(rows: Iterable[Row]) -> list[Revision]:
-    """The revisions in the ledger, in order. Raises RefusedError for those of a newer release."""
-    return [read_detail(row, Revision, "a revision") for row in rows if row.step is Step.REVISED]
 
 
 def assembled_by(revision: str, rows: Iterable[Row]) -> list[tuple[str, dict[str, Any]]]:

@@ -18,8 +18,6 @@ from migrate.batch.ledger.receipts_in_force import (
     has_files,
     in_force,
     pending_chunks,
-    recorded_receipts,
-    recorded_revisions,
     revised,
     totals_of,
 )
@@ -105,13 +103,12 @@ class Standing:
     @cached_property
     def recorded(self) -> list[Receipt]:
         """All committed receipts, in the order of commits. Raises RefusedError for those of a newer release."""
-        return recorded_receipts(self.rows)
+        return [row.receipt for row in self.rows if row.step is Step.CHUNK]
 
     @cached_property
     def committed_ms(self) -> dict[str, int]:
         """The time of each chunk's commit, by the attempt in its receipt."""
-        rows = (row for row in self.rows if row.step is Step.CHUNK)
-        return {receipt.attempt: row.committed_at_ms for receipt, row in zip(self.recorded, rows, strict=True)}
+        return {row.receipt.attempt: row.committed_at_ms for row in self.rows if row.step is Step.CHUNK}
 
     @cached_property
     def receipts(self) -> list[Receipt]:
@@ -141,7 +138,7 @@ class Standing:
     @cached_property
     def revisions(self) -> list[Revision]:
         """The revisions of the conversion, in order. Raises RefusedError for those of a newer release."""
-        return recorded_revisions(self.rows)
+        return [read_detail(row, Revision, "a revision") for row in self.rows if row.step is Step.REVISED]
 
     @property
     def revision(self) -> Revision | None:
@@ -172,12 +169,10 @@ class Standing:
 
     @property
     def every_receipt(self) -> list[Receipt | Tail]:
-        """The receipts in force, and those of the tails."""
         return [*self.receipts, *self.every_tail]
 
     @cached_property
     def totals(self) -> Totals:
-        """The sums over the receipts in force, and the tails."""
         return totals_of(self.receipts, self.every_tail)
 
     @property
@@ -198,7 +193,6 @@ class Standing:
 
     @property
     def last_commit_ms(self) -> int | None:
-        """The time of the last commit, in milliseconds since the epoch."""
         return max((row.committed_at_ms for row in self.rows), default=None)
 
     @cached_property

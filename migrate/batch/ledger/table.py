@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import deltalake  # noqa: F401 - where the extra is missing, a command that commits is refused at once
 import pyarrow  # noqa: F401
@@ -68,17 +68,10 @@ class Ledger:
     def rows(self) -> tuple[Row, ...]:
         return tuple(self._rows)
 
-    def row(
-        self, step: Step, *, store_partition: str | None = None, detail: Stored | dict[str, object] | None = None
-    ) -> Row:
-        """A new row of this run, for a step other than a chunk."""
-        return Row(
-            migration_id=self._migration_id,
-            run_id=self._run_id,
-            step=step,
-            store_partition=store_partition,
-            detail=detail.model_dump_json() if isinstance(detail, Stored) else json.dumps(detail or {}),
-        )
+    def row(self, step: Step, *, detail: Stored | dict[str, object] | None = None, **columns: Any) -> Row:  # noqa: ANN401 - as many kinds as columns
+        """A new row of this run, for a step other than a chunk; `columns`: others that it fills."""
+        text = detail.model_dump_json() if isinstance(detail, Stored) else json.dumps(detail or {})
+        return Row(migration_id=self._migration_id, run_id=self._run_id, step=step, detail=text, **columns)
 
     def commit(self, *rows: Row) -> None:
         """Append rows in one durable commit. Raises FencedError if another run has committed meanwhile."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from migrate.batch.changelog.concerns import every_concern, note_of, retention_concerns
 from migrate.batch.changelog.held_topics import ask_broker
@@ -37,7 +36,7 @@ def already_migrated(context: Context) -> RunReport | None:
     """
     standing = context.standing
     step, path = standing.step, standing.published
-    if standing.plan is None or (path is None and step in (None, Step.ROLLED_BACK)):
+    if standing.plan is None or not standing.is_live:
         return None
     if step in HALF_DONE:
         raise RefusedError(f"the migration {context.spec.name!r} is half way: {STATES[step]}", hint=NEXT[STATES[step]])
@@ -47,28 +46,16 @@ def already_migrated(context: Context) -> RunReport | None:
             f"this migration was published at {path}, and that directory does not exist any more",
             hint="the result is where it was moved to; to migrate once more, start again under another `name`",
         )
-    return _report(context)
-
-
-def _report(context: Context) -> RunReport:
-    standing = context.standing
-    step, path = standing.step, standing.published
     concerns = concerns_of(context.spec, standing)
     if step is not Step.FINALIZED:
         require_acceptance((concern for concern in concerns if concern.kind == "mismatch"), "already migrated")
-    outcome = Outcome(standing, standing.verification or Verification(mode="off"))
-    done = standing.receipts
-    report = run_report(context, outcome, done_before=done, published=path, concerns=concerns, seconds={})
+    found, done = Outcome(standing, standing.verification or Verification(mode="off")), standing.receipts
+    report = run_report(context, found, done_before=done, published=path, concerns=concerns, seconds={})
     state = "published" if step is None else STATES[step]
     place = "the new stores are where the application looks; " if path is None else ""
-    new_stores = context.new_stores.values() if path is None else ()
-    return report.model_copy(
-        update={
-            "state": state,
-            "new_stores": tuple(new_stores),
-            "next_step": f"already migrated: {place}{next_step(context.spec, standing, state)}",
-        }
-    )
+    following = f"already migrated: {place}{next_step(context.spec, standing, state)}"
+    new_stores = tuple(context.new_stores.values()) if path is None else ()
+    return report.model_copy(update={"state": state, "new_stores": new_stores, "next_step": following})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +82,8 @@ def run_report(
     behind, held = ask_broker(context.spec, standing)
     dead_letters, before = outcome.dead_letters, {receipt.attempt for receipt in done_before}
     own = rewriting_of(standing, (receipt for receipt in standing.receipts if receipt.attempt not in before))
-    state = _state(outcome.verification, published)
+    made: State = "assembled" if outcome.verification.mode == "off" else "verified"
+    state = made if published is None else "published"
     place = f"the new stores are in {context.home / 'new'}, the old ones are unchanged; " if published is None else ""
     return RunReport(
         name=context.spec.name,
@@ -127,38 +115,27 @@ def run_report(
     )
 
 
-def _state(verification: Verification, published: Path | None) -> State:
-    if published is not None:
-        return "published"
-    return "assembled" if verification.mode == "off" else "verified"
-
-
-class GroupState(NamedTuple):
-    """What the broker says of the application's group."""
-
-    sentence: str
-    runs: bool | None
-    """None: unknown."""
-
-
 @dataclass(frozen=True, slots=True)
 class BrokerSummary:
     """What the broker has said, before the old changelogs were read."""
 
-    application: GroupState
+    application: str
+    """A sentence about the application's group."""
+    runs: bool | None
+    """Whether the application runs; None: unknown."""
     behind: int
     """Offsets behind an open transaction."""
 
     @property
     def next_step(self) -> str:
         """What follows, if nothing else holds the cut-over back; empty: unknown."""
-        if self.application.runs:
+        if self.runs:
             return f"the application still runs: once it has stopped, {_AGAIN}"
         if self.behind:
             held = f"{plural(self.behind, 'offset')} {'is' if self.behind == 1 else 'are'} behind an open transaction"
             ended = "wait until it ends (transaction.timeout.ms), or end what dead instances of this host left: --fence"
             return f"{held}: {ended}; {_AGAIN}"
-        return "" if self.application.runs is None else f"nothing is behind: {_CUT_OVER}"
+        return "" if self.runs is None else f"nothing is behind: {_CUT_OVER}"
 
 
 def catch_up_report(
@@ -198,7 +175,7 @@ def catch_up_report(
             for each in found
         ),
         behind=0 if at_broker is None else at_broker.behind,
-        application="" if at_broker is None else at_broker.application.sentence,
+        application="" if at_broker is None else at_broker.application,
         seconds=round(seconds, 3),
         warnings=tuple(context.warnings),
         concerns=concerns,

@@ -76,7 +76,7 @@ class _Waiting:
             overlay = overlay_folder(self._context, partition)
             detail |= {"tail": tails[-1].number, "overlay": str(overlay.relative_to(home))}
             unsynced += [_unsynced(overlay, partition)]
-        row = self._context.row(Step.ASSEMBLED, store_partition=partition.id, detail=detail)
+        row = self._context.ledger.row(Step.ASSEMBLED, store_partition=partition.id, detail=detail)
         self._commits.add((row, partition, folder), unsynced=chain.from_iterable(unsynced))
         self._commits.commit_due()
 

@@ -44,7 +44,7 @@ def prepare(context: Context, revision: Revision | None) -> None:
     for sentence in name_warnings(context.ref):
         context.warn(sentence)
     if not preflight.is_snapshot_current:
-        context.check_not_fenced()
+        context.ledger.check_not_fenced()
         store_snapshot(context, preflight, is_for_later=False)
     if preflight.stored is None or preflight.stored.chunk_size != context.spec.run.chunk_size:
         _make_plan(context, preflight)

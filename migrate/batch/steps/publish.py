@@ -44,7 +44,7 @@ def publish(context: Context, concerns: tuple[Concern, ...]) -> Path | None:
         try:
             _build(context, temporary)
             _intend(context, temporary, signed_off(concerns), missing)
-            context.check_not_fenced()
+            context.ledger.check_not_fenced()
             rename_into_place(temporary, target)
         except BaseException:
             remove_tree(temporary)  # otherwise a full disk would stay full, and each further run would add to it

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from migrate.batch.context import Context
-from migrate.batch.ledger.receipts_in_force import Revision, recorded_receipts
+from migrate.batch.ledger.receipts_in_force import Revision
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.steps.assemble import LINKS
@@ -49,7 +49,7 @@ def test_a_receipt_that_was_not_committed_is_adopted(context: Context, store: Pa
     (mine,), ledger = _reconcile(context)
     assert (mine.keys, mine.written[0].digest) == (found.keys, found.written[0].digest)
     assert mine.run_id == context.run_id
-    assert recorded_receipts(ledger.rows) == [mine]
+    assert Standing(context.home, ledger.rows).recorded == [mine]
     assert not (context.home / found.files[0]).exists()
 
 
@@ -58,7 +58,7 @@ def test_what_reaches_into_a_committed_interval_is_not_taken_over(context: Conte
     Ledger(context.home, "m", OLDER).commit(chunk_row(done))
     late = rewrite(context.home, store, chunk(1, b"key-00000040", b"key-00000090"))
     in_force, ledger = _reconcile(context)
-    assert in_force == recorded_receipts(ledger.rows) == [done]
+    assert in_force == Standing(context.home, ledger.rows).recorded == [done]
     assert not (context.home / late.files[0]).exists()
 
 
@@ -67,7 +67,7 @@ def test_of_two_attempts_at_one_interval_one_is_taken_over(context: Context, sto
         rewrite(context.home, store, chunk(0, None, b"key-00000050"))
     in_force, ledger = _reconcile(context)
     assert [receipt.keys for receipt in in_force] == [KeyRange(end=b"key-00000050")]
-    assert len(recorded_receipts(ledger.rows)) == 1
+    assert len(Standing(context.home, ledger.rows).recorded) == 1
 
 
 def test_a_receipt_without_its_files_is_no_receipt(context: Context, store: Path) -> None:
