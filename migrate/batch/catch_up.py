@@ -90,7 +90,9 @@ def catch_up(
         _check(context)
         if way_of(spec, context.conversion) == "none":
             return catch_up_report(context, seconds=time.monotonic() - started)
-        _check_possible(context)
+        check_catch_up(spec, context.conversion)
+        if context.standing.changelogs.topics is None or not context.standing.recorded:
+            raise RefusedError("the new changelog is not written yet", hint=_RUN)
         with cluster_of(spec) as cluster:
             application = _application(context, cluster)
             ends = {each.store_partition: cluster.ends_of(each.topic, each.number) for each in changelogs(spec)}
@@ -163,13 +165,6 @@ def _check(context: Context) -> None:
     check_spec(spec, context.ref, standing)
     if standing.mismatch is not None:
         raise RefusedError(f"a comparison found the new stores of {spec.name!r} wrong", hint=_RUN)
-
-
-def _check_possible(context: Context) -> None:
-    """Raises RefusedError for a store whose tails cannot be applied to it, or a changelog that is not written yet."""
-    check_catch_up(context.spec, context.conversion)
-    if context.standing.changelogs.topics is None or not context.standing.recorded:
-        raise RefusedError("the new changelog is not written yet", hint=_RUN)
 
 
 def _is_settled(standing: Standing) -> bool:

@@ -169,9 +169,9 @@ class Cluster:
         self._create(name, partitions, replication, settings, validate_only=False)
         return self._awaited(lambda: self._whole(name, partitions), f"the new topic {name} is not there")
 
-    def check_can_create(self, name: str, *, partitions: int, replication: int, settings: Mapping[str, str]) -> None:
-        """Let the broker check a topic as it would to make it, and make none."""
-        self._create(name, partitions, replication, settings, validate_only=True)
+    def check_can_create(self, name: str, like: Topic) -> None:
+        """Let the broker check a topic as it would to make one like another, and make none."""
+        self._create(name, like.partitions, like.replication, like.settings_of_copy, validate_only=True)
 
     def delete_topic(self, topic: Topic) -> None:
         """Remove this topic, unless another one has its name by now; where it is gone, nothing happens."""

@@ -217,17 +217,15 @@ class Failures:
 
         try:
             yield
-        except KafkaException as error:
-            raise self.error(error.args[0], doing) from None
-
-    def error(self, error: KafkaError, doing: str) -> MigrationError:
-        hint = _HINT_OF.get(error.name(), AGAIN)
-        cause = self._first(_CAUSES) if hint == REACH else None
-        if cause is not None:
-            hint = _HINT_OF[cause.name()]
-        reason = ", ".join(each.str() for each in (error, cause) if each is not None)
-        text = f"cannot {doing} at {self.connection.bootstrap}: {reason}"
-        return self.kind(self.connection.masked(text), hint=hint)
+        except KafkaException as raised:
+            error: KafkaError = raised.args[0]
+            hint = _HINT_OF.get(error.name(), AGAIN)
+            cause = self._first(_CAUSES) if hint == REACH else None
+            if cause is not None:
+                hint = _HINT_OF[cause.name()]
+            reason = ", ".join(each.str() for each in (error, cause) if each is not None)
+            text = f"cannot {doing} at {self.connection.bootstrap}: {reason}"
+            raise self.kind(self.connection.masked(text), hint=hint) from None
 
     def _first(self, names: Iterable[str]) -> KafkaError | None:
         return next((self._seen[name] for name in names if name in self._seen), None)

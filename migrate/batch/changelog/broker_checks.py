@@ -7,7 +7,7 @@ the end. What a client cannot ask is an `InconclusiveCheck`: said, and never pas
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -254,7 +254,24 @@ class BrokerFacts:
         return check_other_topics(self.cluster, self.spec, self.conversion)
 
     def authorised(self) -> str | InconclusiveCheck:
-        return check_rights(self.cluster, application_of(self.spec), self.way, self.old_topics, self.changelogs)
+        unknown, cluster = [], self.cluster
+        for name, topic in self.old_topics.items():
+            needed = {"READ", "DESCRIBE_CONFIGS", *(("WRITE",) if self.way == "append" else ())}
+            unknown += _missing(cluster, name, needed)
+            moved = (each.new_topic for each in self.changelogs if each.topic == name != each.new_topic)
+            for new in dict.fromkeys(moved):
+                if cluster.topic(new) is None:
+                    cluster.check_can_create(new, topic)
+                else:
+                    unknown += _missing(cluster, new, {"READ", "WRITE"})
+        if unknown:
+            what = f"the broker does not say what this user may do with {', '.join(unknown)}"
+            return InconclusiveCheck(what, _RIGHTS)
+        application = application_of(self.spec)
+        is_known = self.way != "none" and cluster.group(application).state not in ("DEAD", "UNKNOWN")
+        if is_known and not cluster.committed(application, stable=False):
+            return hidden_offsets(application)
+        return _ALLOWED[self.way]
 
     def writer(self) -> str:
         """That this user may write in transactions of ours: only a try shows it."""
@@ -262,30 +279,6 @@ class BrokerFacts:
             return "nothing is written"
         self.cluster.abort_transactions(f"stateferry-{self.spec.name}-check")
         return "transactional ids stateferry-..."
-
-
-def check_rights(
-    cluster: Cluster, application: str, way: Way, old: Mapping[str, Topic], every: Sequence[Changelog]
-) -> str | InconclusiveCheck:
-    """Raises RefusedError for a right that the way needs and this user lacks. `old`: the old topics by name."""
-    unknown = []
-    for name, topic in old.items():
-        needed = {"READ", "DESCRIBE_CONFIGS", *(("WRITE",) if way == "append" else ())}
-        unknown += _missing(cluster, name, needed)
-        for new in dict.fromkeys(each.new_topic for each in every if each.topic == name != each.new_topic):
-            if cluster.topic(new) is None:
-                settings = topic.settings_of_copy
-                cluster.check_can_create(
-                    new, partitions=topic.partitions, replication=topic.replication, settings=settings
-                )
-            else:
-                unknown += _missing(cluster, new, {"READ", "WRITE"})
-    if unknown:
-        return InconclusiveCheck(f"the broker does not say what this user may do with {', '.join(unknown)}", _RIGHTS)
-    is_known = way != "none" and cluster.group(application).state not in ("DEAD", "UNKNOWN")
-    if is_known and not cluster.committed(application, stable=False):
-        return hidden_offsets(application)
-    return _ALLOWED[way]
 
 
 def _missing(cluster: Cluster, topic: str, needed: set[str]) -> list[str]:

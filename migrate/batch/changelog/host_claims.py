@@ -90,14 +90,14 @@ class HostClaims:
 
         def change(now: Claims) -> Claims:
             me = self.topics.owner
-            mine = {place: claim for place, claim in now.items() if claim.owner == me or me in claim.adopted}
             return {
                 place: replace(
                     claim,
                     state="given-up" if claim.owner == me else claim.state,
                     adopted={owner: host for owner, host in claim.adopted.items() if owner != me},
                 )
-                for place, claim in mine.items()
+                for place, claim in now.items()
+                if claim.owner == me or me in claim.adopted
             }
 
         return change_claims(self.connection, self.group, change)

@@ -65,11 +65,8 @@ def _changelog(spec: Spec, source: Source, partition: StorePartition) -> Changel
 
 def _old_topic(spec: Spec, source: Source, partition: StorePartition) -> tuple[str, int]:
     """The topic and the partition by the store's own position; by its names where nothing states one."""
-    lines, names, number = (
-        source.changelog_lines(partition),
-        source.system.changelog,
-        source.system.layout.number(partition),
-    )
+    lines, names = source.changelog_lines(partition), source.system.changelog
+    number = source.system.layout.number(partition)
     if (why := names.refusal(partition)) or number is None:
         raise RefusedError(
             f"{partition.id} {why or 'has no number, by which a topic has its changelog'}",

@@ -75,11 +75,9 @@ def tail_tasks(context: Context, before: Standing, cluster: Cluster, every: Mapp
             continue
         _check_tombstones(context, before, cluster, changelog, offset=offset, ends=ends)
         mappings = kept_databases(plan, plan.partition(partition))[-1].mappings
-        task = tail_task(context, cluster, changelog, mappings, start=start, end=ends.stable)
         number = numbers[partition] + 1
-        folder = f"{CHANGELOG}/{partition}/tail-{number:04d}"
-        place = plan.key_place(partition)
-        yield replace(task, number=number, folder=folder, segments=rules.get(partition), key_place=place)
+        task = tail_task(context, cluster, changelog, mappings, start=start, end=ends.stable, number=number)
+        yield replace(task, segments=rules.get(partition), key_place=plan.key_place(partition))
 
 
 def tail_task(
@@ -90,16 +88,17 @@ def tail_task(
     *,
     start: int,
     end: int,
+    number: int = 1,
 ) -> TailTask:
-    """The first tail of a changelog, without segments."""
+    """The tail of a changelog with this number, without segments."""
     spec = context.spec
     return TailTask(
         home=str(context.home),
-        folder=f"{CHANGELOG}/{changelog.store_partition}/tail-0001",
+        folder=f"{CHANGELOG}/{changelog.store_partition}/tail-{number:04d}",
         run_id=context.run_id,
         connection=cluster.connection,
         changelog=changelog,
-        number=1,
+        number=number,
         start=start,
         end=end,
         mappings=mappings,

@@ -142,7 +142,11 @@ def take_times(context: Context, executor: Executor) -> None:
             if made == before:
                 continue
             if before is not None and made.digest != before.digest and made.store_partition in in_use:
-                raise _other_times(made.store_partition)
+                raise ChangelogFailedError(
+                    f"the times of {made.store_partition} are damaged, and its changelog has other ones by now: some "
+                    "chunks have the old ones",
+                    hint="start over: stateferry abandon SPEC, then stateferry run SPEC",
+                )
             context.notify("times.made", times=made)
             context.record(Step.TIMES, store_partition=made.store_partition, detail=made)
             context.notify("times.committed", times=made)
@@ -191,10 +195,3 @@ def checked_end(changelog: Changelog, position: int | None, ends: Ends) -> int:
             hint="start and stop the old application once, cleanly; is [changelog] bootstrap its cluster?",
         )
     return ends.end if position is None else min(position, ends.end)
-
-
-def _other_times(partition: str) -> ChangelogFailedError:
-    return ChangelogFailedError(
-        f"the times of {partition} are damaged, and its changelog has other ones by now: some chunks have the old ones",
-        hint="start over: stateferry abandon SPEC, then stateferry run SPEC",
-    )

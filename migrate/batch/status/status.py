@@ -19,7 +19,7 @@ from migrate.batch.status.next_step import following, next_step, work_in_progres
 from migrate.batch.status.reject_reasons import reject_reasons
 from migrate.errors import system_errors_explained
 from migrate.model.comparison import Verification
-from migrate.model.ledger_row import Row, Step
+from migrate.model.ledger_row import Step
 from migrate.model.receipt import Receipt
 from migrate.model.reports import Behind, Held, Phase, State, StatusReport, Throughput, Verifying, WatchReport
 from migrate.spec.spec import Spec
@@ -231,8 +231,7 @@ def _now_ms() -> int:
 
 def _speed(standing: Standing, run: str | None) -> tuple[float | None, float | None]:
     """Records per second over the last chunks of this run, and the seconds until no chunk is left."""
-    newest: list[Row] = [row for row in standing.rows if row.run_id == run and row.step is Step.CHUNK]
-    newest = newest[-_CHUNKS_FOR_RATE:]
+    newest = [row for row in standing.rows if row.run_id == run and row.step is Step.CHUNK][-_CHUNKS_FOR_RATE:]
     later = [row for row in newest if row.committed_at_ms > newest[0].committed_at_ms]
     if not later:
         return None, None
