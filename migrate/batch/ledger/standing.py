@@ -53,7 +53,6 @@ class Standing:
         return replace(self, rows=rows, known_plan=self.__dict__.get("_stored_plan", self.known_plan))
 
     def extended(self, rows: Iterable[Row]) -> Standing:
-        """The standing once these rows are committed too."""
         return self.with_rows((*self.rows, *rows))
 
     def with_plan(self, plan: Plan) -> Standing:
