@@ -18,7 +18,7 @@ def commands(commands: CommandServer) -> Commands:
     return InProcess(commands)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def memory() -> Iterator[Path]:
     """A folder in memory, where the system offers that: these tests are not about disks."""
     shared = Path("/dev/shm")

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from migrate import ExitCode, Spec, VerificationError, abandon, cutover, finalize, rollback, run, snapshot, verify
-from migrate.model.events import Event
+from migrate import ExitCode, RefusedError, Spec, abandon, cutover, finalize, rollback, run, snapshot, verify
 from tests.batch.switch.support import (
     DATA,
     FIRST,
@@ -24,11 +23,10 @@ from tests.batch.switch.support import (
 )
 from tests.shared.locks import LOCK_FILE, OPEN_STORE, another_process
 from tests.situations.situation import REFUSED, USAGE
-from tests.support import KEY_VALUE, RAW, TIMESTAMPED, make_spec, make_store, numbered, open_store
+from tests.support import KEY_VALUE, RAW, TIMESTAMPED, make_spec, make_store, numbered, raises
 
 Verb = Callable[[Spec], object]
 Do = Callable[[Application], object]
-MISMATCH = ExitCode.MISMATCH
 
 
 def nothing(_: Application) -> None:
@@ -81,17 +79,6 @@ def stopped(at: str, verb: Callable[..., object] = run) -> Do:
     return do
 
 
-def found_wrong(app: Application) -> None:
-    """Let the verification of a run refute the new store."""
-
-    def spoil(event: Event) -> None:
-        if event.name == "assemble.ingested" and event.facts["store_partition"].id == FIRST:
-            write_to(event.facts["folder"], family=DATA)
-
-    with pytest.raises(VerificationError, match="1 extra"):
-        run(app.spec, on_event=spoil)
-
-
 def goes_on(*verbs: Callable[..., object]) -> Do:
     """Check that these verbs succeed now, the last one with a switch."""
 
@@ -133,17 +120,42 @@ def lost(path: str, app: Application) -> None:
     shutil.rmtree(app.path / path)
 
 
+def written(app: Application) -> None:
+    write_to(app.live(FIRST), family=DATA)
+
+
+def made_again(app: Application) -> None:
+    """Only on request are new writes discarded; the new store is then assembled again."""
+    comes_back(app)
+    assert "stateferry run" in raises(RefusedError, "not complete", cutover, app.spec).hint
+    goes_on(run, cutover)(app)
+    assert app.standing() == {"new"}
+
+
+def away(app: Application) -> None:
+    app.shelved(FIRST).rename(app.base / "elsewhere")
+
+
+def brought_back(app: Application) -> None:
+    (app.base / "elsewhere").rename(app.shelved(FIRST))
+    goes_on(rollback)(app)
+
+
+def unmounted(app: Application) -> None:
+    app.path.rename(app.base / "volume")
+    app.path.mkdir()
+
+
+def mounted(app: Application) -> None:
+    app.path.rmdir()
+    (app.base / "volume").rename(app.path)
+    goes_on(rollback)(app)
+
+
 def comes_back(app: Application) -> None:
     assert rollback(app.spec, discard_new_writes=True).state == "rolled back"
     assert app.which("0_1/orders") == "old"
     assert app.offset("0_1/orders") is not None
-
-
-def refuted(app: Application) -> None:
-    with open_store(app.staged(FIRST)) as database:
-        database[b"extra"] = b"key"
-    with pytest.raises(VerificationError, match="extra"):
-        run(app.spec)
 
 
 def still_there(file: str, app: Application) -> None:
@@ -154,10 +166,6 @@ def journal_alone(app: Application) -> None:
     """A rollback needs nothing else."""
     cutover(app.spec)
     assert rollback(spec(conversion={"default_timestamp_ms": 7})(app)).state == "rolled back"
-
-
-def unverified(spec: Spec) -> object:
-    return cutover(spec, unverified=True)
 
 
 def run_again(spec: Spec) -> object:
@@ -261,11 +269,6 @@ REFUSALS = [
                           ("verify.started", "not verified"))),
     Refusal("a run was stopped at chunk.committed", "fresh", SWITCH, "not complete|nothing of|is not cut over",
             do=stopped("chunk.committed")),
-    *(Refusal(f"found wrong, verify {mode}", "fresh", (cutover,),
-              "nothing was cut over: a verification .* found the new stores wrong", do=found_wrong,
-              spec=spec(run={"verify": mode}), code=MISMATCH, then=goes_on(run, cutover)) for mode in ("full", "off")),
-    Refusal("refuted since, and verify off", "app", (unverified,), "found the new stores wrong", do=refuted,
-            spec=spec(run={"verify": "off"}), code=MISMATCH, then=goes_on(run)),
     *(Refusal(f"the application holds {file}", "app", (cutover,), f"{file} {HELD}", "stop the application",
               around=holding(file), then=goes_on(cutover)) for file in LOCKS),
     *(Refusal(f"the new version holds {file}", "app", (rollback, discarding), f"{file} {HELD}", around=holding(file),
@@ -296,6 +299,15 @@ REFUSALS = [
       for work_dir in (".", "orders-app/..")),
     Refusal("another source", "app", (rollback, finalize), r"\[source\] is not what was cut over", do=ran(cutover),
             spec=copied),
+    Refusal("new writes", "app", (rollback,), r"1 of 4 new stores were written to since the cut-over \(0_0/orders\)",
+            "--discard-new-writes", do=ran(cutover, then=written), then=made_again),
+    Refusal("new writes to a lone directory", "lone", (rollback,), "1 of 1 new stores were written to",
+            "--discard-new-writes", do=ran(cutover, then=lambda app: write_to(app.path))),
+    Refusal("an old store that is missing", "app", (rollback,), "is neither in", do=ran(cutover, then=away),
+            then=brought_back),
+    Refusal("a volume that is not mounted", "app", (rollback, finalize),
+            "4 of 4 new stores are not where the cut-over put them|no new store is seen", "volume",
+            do=ran(cutover, then=unmounted), then=mounted),
     Refusal("a damaged old store", "app", (discarding,), "is not as it was at the cut-over, or cannot be read",
             do=ran(cutover, then=old_store_damaged)),
     Refusal("a state directory that is not there", "app", (finalize,), "is not there",

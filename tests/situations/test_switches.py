@@ -1,26 +1,18 @@
 """Each refusal of a switch has a next step, moves no store, and leaves the ledger as it was."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 from migrate.errors import MigrationError
 from migrate.model.ledger_row import Row
 from migrate.spec.spec import Spec
-from tests.batch.switch.conftest import _from_snapshot, _lone, _verified, app, folder, later, lone, memory
-from tests.batch.switch.support import Application, in_place_spec, make_application
+from tests.batch.switch.conftest import _from_snapshot, _lone, _verified, app, folder, fresh, later, lone, memory
+from tests.batch.switch.support import Application
 from tests.situations.switches import REFUSALS, Refusal
 from tests.support import read_ledger, tree_state
 
-__all__ = ["_from_snapshot", "_lone", "_verified", "app", "folder", "later", "lone", "memory"]
-
-
-@pytest.fixture
-def fresh(folder: Path) -> Application:
-    """A migration that was not started."""
-    path = make_application(folder)
-    return Application(folder, path, in_place_spec(folder, path))
+__all__ = ["_from_snapshot", "_lone", "_verified", "app", "folder", "fresh", "later", "lone", "memory"]
 
 
 def ledger(spec: Spec) -> list[Row] | None:

@@ -1,14 +1,12 @@
 """Migrations that are verified and not cut over yet, restored for each test in a tenth of a second."""
 
-import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from migrate import Spec, run, snapshot
+from tests.bad_input.conftest import folder, memory
 from tests.batch.switch.support import (
     FROM_SNAPSHOT,
     Application,
@@ -21,14 +19,7 @@ from tests.batch.switch.support import (
 )
 from tests.support import make_store
 
-
-@pytest.fixture(scope="session")
-def memory() -> Iterator[Path]:
-    """A folder in memory, where the system offers that: these tests are not about disks."""
-    shared = Path("/dev/shm")
-    made = Path(tempfile.mkdtemp(prefix="stateferry-test-", dir=shared if os.access(shared, os.W_OK) else None))
-    yield made
-    shutil.rmtree(made)
+__all__ = ["folder", "memory"]
 
 
 def _kept(place: Path, prepare: Callable[[Path], None]) -> Path:
@@ -71,11 +62,10 @@ def _snapshot_and_run(place: Path) -> None:
 
 
 @pytest.fixture
-def folder(memory: Path) -> Iterator[Path]:
-    """An empty one."""
-    made = Path(tempfile.mkdtemp(dir=memory))
-    yield made
-    shutil.rmtree(made)
+def fresh(folder: Path) -> Application:
+    """Nothing has begun."""
+    path = make_application(folder)
+    return Application(folder, path, in_place_spec(folder, path))
 
 
 @pytest.fixture

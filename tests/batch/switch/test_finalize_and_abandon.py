@@ -14,7 +14,6 @@ from tests.batch.switch.support import (
     StoppedError,
     content,
     make_application,
-    write_to,
 )
 from tests.support import kafka_spec, make_store, raises, raw_spec, read_families, read_ledger, tree_state
 
@@ -42,26 +41,6 @@ def test_a_finalized_migration_stays_finalized(app: Application) -> None:
     for verb, said in ((rollback, "the old stores are gone"), (verify, "finalized"), (abandon, "in use")):
         raises(RefusedError, said, verb, app.spec)
     assert tree_state(app.path) == before
-
-
-def test_finalizing_before_the_cutover_is_refused(app: Application) -> None:
-    before = tree_state(app.base)
-    raises(RefusedError, "not cut over", finalize, app.spec)
-    raises(StoppedError, "", cutover, app.spec, on_event=StopAt("cutover.exchanged", 2))
-    raises(RefusedError, "not cut over", finalize, app.spec)
-    rollback(app.spec)
-    raises(RefusedError, "not cut over", finalize, app.spec)
-    assert set(tree_state(app.base)) >= {name for name in before if "/old/" not in name}
-
-
-def test_an_old_store_that_is_in_use_is_never_freed(app: Application) -> None:
-    cutover(app.spec)
-    new = app.live(FIRST).rename(app.base / "new-one")
-    app.shelved(FIRST).rename(app.live(FIRST))
-    raises(RefusedError, "it was put back", finalize, app.spec)
-    app.live(FIRST).rename(app.shelved(FIRST))
-    new.rename(app.live(FIRST))
-    assert finalize(app.spec).state == "finalized"
 
 
 def test_a_published_migration_is_finalized_without_a_cutover(folder: Path) -> None:
@@ -98,14 +77,6 @@ def test_abandoning_removes_our_files_and_no_other(app: Application) -> None:
     assert cutover(app.spec).state == "cut over"
 
 
-def test_abandoning_is_the_way_on_where_the_source_has_changed(app: Application) -> None:
-    write_to(app.live(FIRST))
-    raises(RefusedError, "was written to since it was converted", cutover, app.spec)
-    abandon(app.spec)
-    run(app.spec)
-    assert cutover(app.spec).state == "cut over"
-
-
 def test_a_migration_that_was_rolled_back_can_be_abandoned(app: Application) -> None:
     old = content(app.live(FIRST))
     cutover(app.spec)
@@ -113,18 +84,6 @@ def test_a_migration_that_was_rolled_back_can_be_abandoned(app: Application) -> 
     abandon(app.spec)
     assert content(app.live(FIRST)) == old
     assert not app.spec.home.exists()
-
-
-@pytest.mark.parametrize(
-    "point", ["cutover.intended", "cutover.exchanged", "cutover.old-set-aside", "cutover.committed"]
-)
-def test_a_cutover_that_was_started_cannot_be_abandoned(point: str, app: Application) -> None:
-    raises(StoppedError, "", cutover, app.spec, on_event=StopAt(point))
-    before = tree_state(app.base)
-    raises(RefusedError, r"holds old stores|in use", abandon, app.spec)
-    assert {name for name in tree_state(app.base)} == set(before)
-    rollback(app.spec)
-    assert app.standing() == {"old"}
 
 
 @pytest.mark.parametrize("point", ["cutover.exchanged", "cutover.old-set-aside", "cutover.committed"])

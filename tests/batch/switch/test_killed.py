@@ -59,6 +59,8 @@ def _check_half_way(app: Application, state: str) -> None:
     before = tree_state(app.path)
     for refused in (run, verify):
         assert f"stateferry {verb} SPEC finishes" in raises(RefusedError, f"half way: {state}", refused, app.spec).hint
+    raises(RefusedError, "not cut over", finalize, app.spec)
+    raises(RefusedError, "holds old stores|in use", abandon, app.spec)
     assert tree_state(app.path) == before
 
 

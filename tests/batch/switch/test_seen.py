@@ -61,17 +61,6 @@ def test_nothing_is_freed_where_no_new_store_is_seen(lose: Callable[[Path], None
     assert status(app.spec).state == "cut over"
 
 
-def test_nothing_is_freed_where_the_volume_is_not_mounted(app: Application) -> None:
-    cutover(app.spec)
-    volume = app.path.rename(app.base / "volume")
-    app.path.mkdir()
-    raises(RefusedError, "mount its volume", finalize, app.spec)
-    app.path.rmdir()
-    volume.rename(app.path)
-    rollback(app.spec)
-    assert app.standing() == {"old"}
-
-
 @LOST
 def test_stores_of_tasks_that_moved_away_are_named_and_need_a_word(
     lose: Callable[[Path], None], app: Application

@@ -1,7 +1,5 @@
 """A snapshot is migrated while the old application goes on; the new store is installed with the snapshot's position."""
 
-from pathlib import Path
-
 import pytest
 
 from migrate import RefusedError, cutover, finalize, rollback, run, snapshot, status, verify
@@ -20,7 +18,6 @@ from tests.batch.switch.support import (
     content,
     go_on,
     in_place_spec,
-    make_application,
     write_to,
 )
 from tests.support import raises
@@ -48,10 +45,9 @@ def check_never_ahead(app: Application) -> None:
         assert offset is None or offset <= reached, f"{partition}: {offset} is ahead of {reached}"
 
 
-def test_the_migration_is_of_the_snapshot_and_the_live_stores_may_go_on(folder: Path) -> None:
-    path = make_application(folder)
-    spec = in_place_spec(folder, path, **FROM_SNAPSHOT)
-    app = Application(folder, path, spec)
+def test_the_migration_is_of_the_snapshot_and_the_live_stores_may_go_on(fresh: Application) -> None:
+    spec, path = in_place_spec(fresh.base, fresh.path, **FROM_SNAPSHOT), fresh.path
+    app = Application(fresh.base, path, spec)
     taken = snapshot(spec)
     assert (taken.store_partitions, status(spec).state) == (4, "snapshot taken")
     assert "delete.retention.ms" in taken.warnings[-1]

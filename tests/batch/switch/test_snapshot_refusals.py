@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,6 @@ from tests.batch.switch.support import (
     StoppedError,
     go_on,
     in_place_spec,
-    make_application,
     write_to,
 )
 from tests.situations.switches import line_unknown
@@ -26,10 +26,9 @@ from tests.support import make_store, raises, tree_state
 
 
 @pytest.fixture
-def fresh(folder: Path) -> Application:
+def fresh(fresh: Application) -> Application:
     """Nothing has begun."""
-    path = make_application(folder)
-    return Application(folder, path, in_place_spec(folder, path, **FROM_SNAPSHOT))
+    return replace(fresh, spec=in_place_spec(fresh.base, fresh.path, **FROM_SNAPSHOT))
 
 
 def refuse(app: Application, verb: Callable[[Spec], object], said: str) -> str:
