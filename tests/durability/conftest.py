@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.durability.disk import KILL
-from tests.durability.recording import Recording, make_migration, record_verb
+from tests.durability.recording import Recording, record_verb
 from tests.durability.trace import require_strace
+from tests.shared.refunds import make_migration
 
 
 @pytest.fixture(scope="session")

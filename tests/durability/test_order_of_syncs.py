@@ -23,8 +23,9 @@ from migrate.model.ledger_row import Step
 from migrate.stores.files import write_durably
 from tests.durability.disk import KILL, POWER_CUTS, Disk
 from tests.durability.order import Commit, commits_of, complaints
-from tests.durability.recording import Recording, make_migration, record_verb, result_of
+from tests.durability.recording import Recording, record_verb
 from tests.durability.trace import Call, Op, parse, require_strace
+from tests.shared.refunds import make_migration, result_of
 
 
 @pytest.fixture(autouse=True)

@@ -17,8 +17,9 @@ from migrate.model.events import Event
 from migrate.model.ledger_row import Step
 from tests.durability.disk import POWER_CUTS, Cut, Disk
 from tests.durability.order import Commit, check_is_synced, commits_of
-from tests.durability.recording import Recording, chunks_done, result_of
+from tests.durability.recording import Recording
 from tests.durability.trace import Call, Op
+from tests.shared.refunds import chunks_done, result_of
 
 BETWEEN = 8
 """Moments between two events, for each way to cut."""

@@ -15,7 +15,7 @@ from migrate.errors import ExitCode, RefusedError
 from migrate.model.events import Event
 from migrate.spec.spec import load_spec
 from tests.durability.disk import KILL, Disk
-from tests.durability.recording import chunks_done, make_migration, result_of
+from tests.shared.refunds import chunks_done, make_migration, result_of
 
 
 @dataclass(frozen=True, slots=True)

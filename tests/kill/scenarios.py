@@ -7,8 +7,9 @@ from pathlib import Path
 
 from migrate.model.events import BROKER_EVENTS, EVENTS, REBUILD_EVENTS, TAIL_EVENTS
 from tests.kill.trees import Families
+from tests.shared.refunds import SECTIONS, make_application
 from tests.shared.windowed import MINUTE, checkpoint, make_segments, windows
-from tests.support import copy_fixture, make_families, numbered, open_store
+from tests.support import make_families, numbered, open_store
 
 SENT_ON_FAILURE = frozenset({"chunk.failed", "warning"})
 """Events that no migration sends which only ever dies and is resumed."""
@@ -53,14 +54,6 @@ class Kind:
             (base / FUNCTION_FILE).write_text(self.functions[is_mended], encoding="utf-8")
 
 
-def _make_application(base: Path) -> Path:
-    """Two tasks of a real application, with the store `refunds` and, in one of them, another one."""
-    application = copy_fixture(base)
-    for unwanted in ("0_2", "0_0/rocksdb/orders", "0_1/rocksdb/orders", "0_1/rocksdb/customers"):
-        shutil.rmtree(application / unwanted)
-    return application
-
-
 def _go_on(application: Path) -> None:
     """One task writes another record, and says how far it has come."""
     with open_store(application / "0_0" / "rocksdb" / "refunds") as store:
@@ -89,22 +82,8 @@ APPLICATION = Kind(
     name="application",
     directory="orders-app",
     stores=("0_0/rocksdb/refunds", "0_1/rocksdb/refunds"),
-    spec="""
-[source]
-format = "kafka-streams.key-value"
-path = "orders-app"
-store = "refunds"
-[conversion]
-function = "tests.shared.conversions:picky"
-allow = ["changelog", "unclean-source"]
-[run]
-chunk_size = "4 KiB"
-on_reject = "dead-letter"
-max_reject_share = 0.5
-[target]
-format = "kafka-streams.timestamped-key-value"
-""",
-    make=_make_application,
+    spec=SECTIONS,
+    make=make_application,
 )
 RAW_STORE = Kind(
     name="raw store",
@@ -138,7 +117,7 @@ source = "snapshot"
 [target]
 format = "kafka-streams.timestamped-key-value"
 """,
-    make=_make_application,
+    make=make_application,
     goes_on=_go_on,
 )
 WINDOWS = Kind(
