@@ -64,17 +64,3 @@ def test_keys_that_clash_between_two_chunks_fail_before_anything_is_assembled(ra
     )
     raw.fails(ExitCode.FAILED, "state chunk 1", "changes the order of keys, or maps two to one", second.decode()[:7])
     assert not any(raw.home.glob("new/*/state/CURRENT"))
-
-
-def test_a_function_that_keeps_what_it_has_seen_is_not_pure(raw: Migration) -> None:
-    raw.module(
-        """
-        seen = set()
-        def convert(record):
-            if record.key in seen:
-                return None
-            seen.add(record.key)
-            return record
-        """
-    )
-    raw.refused("not pure", 'the key "key-00000000"', "no clock, no random numbers")

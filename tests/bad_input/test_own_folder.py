@@ -201,15 +201,3 @@ def test_a_run_removes_nothing_of_somebody_else(app: Migration) -> None:
     assert outcome.code == ExitCode.DONE, outcome.err
     assert {file.read_text() for file in (*theirs, *beside)} == {"of somebody else"}
     assert {str(file.parent) for file in beside} <= {*json.loads(outcome.out)["left_over"]}
-
-
-def test_a_damaged_marker_is_made_anew(app: Migration) -> None:
-    _killed(app)
-    marker = app.home / MARKER
-    content = marker.read_bytes()
-    for number in range(0, 8 * len(content), 37):
-        flipped = bytearray(content)
-        flipped[number // 8] ^= 1 << number % 8
-        marker.write_bytes(flipped)
-        _killed(app, at="run.begun")
-        assert "folder_id" in json.loads(marker.read_bytes())

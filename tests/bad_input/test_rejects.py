@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 
 from migrate.errors import ExitCode
 from tests.bad_input.support import Migration, check_clear, raw_records
-from tests.support import open_store, read_family
+from tests.support import read_family
 
 REJECTED = 40
 """Every hundredth of the 4000 records, one of which the sample may see."""
@@ -99,17 +99,3 @@ def test_what_nobody_has_verified_is_refused_unless_told_otherwise(raw: Migratio
     raw.refused('[run] verify = "off"', "--unverified")
     assert raw.run("--unverified").code == ExitCode.DONE
     assert "the new stores are not verified (accepted: --unverified, by " in raw.run(verb="status").out
-
-
-def test_a_mismatch_that_verify_found_holds_back_the_cutover(raw: Migration) -> None:
-    del raw.spec["target"]["path"]
-    assert raw.run().code == ExitCode.DONE
-    with open_store(next(raw.home.glob("new/*/state"))) as database:
-        database[b"extra"] = b"record"
-    check_clear(raw.run("--no-spark", verb="verify"), ExitCode.MISMATCH, "1 extra")
-    raw.set("run", verify="off")
-    check_clear(raw.run("--unverified", verb="cutover"), ExitCode.MISMATCH, "found the new stores wrong")
-    check_clear(raw.run("--unverified", "--cutover"), ExitCode.MISMATCH, 'with [run] verify = "full"')
-    assert read_family(raw.source) == raw_records()
-    raw.set("run", verify="full")
-    assert raw.run("--cutover").code == ExitCode.DONE

@@ -76,11 +76,6 @@ class Checks:
             shown = status(load_spec(self.base / SPEC_FILE)).verifying
             require(shown is None or shown.records <= shown.records_expected, f"status shows {shown}")
 
-    def after_refusal(self, command: str) -> None:
-        """Of a command that found something damaged. Raises CheckFailedError."""
-        self._check_source(command)
-        self._check_ledger()
-
     def after_end(self, command: str) -> None:
         """Raises CheckFailedError."""
         self._was_switched |= command in SWITCHES

@@ -14,7 +14,7 @@ from migrate.model.ledger_row import LEDGER_SCHEMA, Step
 from tests.bad_input.support import Migration
 from tests.batch.switch.support import StopAt, StoppedError
 from tests.situations.situation import DONE, REFUSED, Do, app, begun, completes, nothing, raw, stop
-from tests.support import KEY_VALUE, RAW, make_store, numbered, open_store, read_ledger
+from tests.support import KEY_VALUE, RAW, open_store, read_ledger
 
 IN_PLACE = {"path": None}
 SAME = "def convert(record):\n    return record\n"
@@ -106,16 +106,6 @@ def without_chunks(plan: dict[str, object]) -> str:
     return json.dumps({name: part for name, part in plan.items() if name != "chunks"})
 
 
-def git(migration: Migration) -> None:
-    make_store(migration.home / ".git", numbered(3))
-    (migration.source / "CURRENT").unlink()  # which would be refused as well
-
-
-def moved_away(migration: Migration) -> None:
-    migration.home.rename(migration.folder / "elsewhere")
-    migration.home.symlink_to(migration.folder / "elsewhere")
-
-
 CHANGED = "changed since: "
 UNREADABLE = ("is damaged", "stateferry abandon SPEC")
 PLANS: dict[str, tuple[Callable[[dict[str, object]], str], tuple[str, ...]]] = {
@@ -153,11 +143,13 @@ SITUATIONS = [
     raw("a run has begun, with another function", REFUSED, f"{CHANGED}function", "restore what changed to go on",
         do=another_function, then=completes(name="again")),
     raw("another run", REFUSED, do=begun(), around=lambda migration: one_run_at_a_time(migration.home)),
-    raw("the target appeared meanwhile", REFUSED, "exists already",
-        do=begun(lambda migration: migration.target.mkdir(), at="publish.started"), plan=DONE),
+    *(raw(f"the target appeared at {event}", REFUSED, "exists already",
+          do=begun(lambda migration: migration.target.mkdir(), at=event), plan=DONE)
+      for event in ("publish.started", "publish.intended")),
+    raw("a run that was killed once it had published", do=begun(at="publish.renamed", run={"chunk_size": 4096})),
     app("verified", target=IN_PLACE, do=ran()),
     raw("published", do=ran()),
-    raw("published and gone", REFUSED, do=ran(then=lambda migration: shutil.rmtree(migration.target))),
+    raw("published and gone", REFUSED, "does not exist any more", do=ran(then=lambda m: shutil.rmtree(m.target))),
     app("a half-done cut-over", REFUSED, target=IN_PLACE, do=ran(then=half_cut_over)),
     *(app(state, target=IN_PLACE, do=ran(*verbs, then=stands(state)))
       for state, verbs in STATES.items()),
@@ -172,9 +164,6 @@ SITUATIONS = [
         do=begun(another_row(migration_id="another", step=Step.ASSEMBLED))),
     *(raw(f"a plan that cannot be read, {what}", REFUSED, "{home}/plan-0001.json", *said, do=begun(plan_file(change)),
           then=completes(plan_restored)) for what, (change, said) in PLANS.items()),
-    raw("a folder of somebody else", REFUSED, "{home} is not Stateferry's",
-        "choose another work_dir, or another `name`", do=git),
-    raw("a folder that is a link", REFUSED, "{home} is a symbolic link", do=begun(moved_away)),
     raw("an abandon was killed", do=begun(half_abandoned)),
     raw("a folder that has lost its marker", REFUSED, "{home} is not Stateferry's",
         "make an empty file stateferry-folder.json", do=begun(lambda m: (m.home / "stateferry-folder.json").unlink()),

@@ -102,6 +102,9 @@ SITUATIONS = [
     app("a store partition that lost all its files", REFUSED, DATABASE, "CURRENT", "restore", do=lose_partition),
     app("a side file that is no text", REFUSED, "orders.position is not a position file", "remove it",
         do=lambda migration: (migration.source / "0_1/orders.position").write_bytes(b"\xff\xfe"), needs_records=True),
+    raw("a link in a directory", REFUSED, "symbolic link", do=lambda m: (m.source / "more").symlink_to(m.folder)),
+    raw("a damaged OPTIONS file", REFUSED, "OPTIONS-", "cannot be parsed",
+        do=lambda m: max(m.source.glob("OPTIONS-*")).write_text("neither a section nor a key\n")),
     raw("no OPTIONS file", do=lambda migration: [file.unlink() for file in migration.source.glob("OPTIONS-*")]),
     *(app(f"a lock on {file}", REFUSED, f"{{source}}/{file}", *HELD, plan=DONE, then=completes(),
           do=touch(file), around=held(file, LOCK_FILE))

@@ -301,5 +301,5 @@ SITUATIONS = [
     raw("an empty store beside a function and caps", do=useless, then=published(lambda: {".": {}}),
         run={"max_reject_share": 0.0, "max_rejects": 0, "verify": "digest"}),
     raw("an empty key and an empty value", do=records(ODD), then=published(lambda: {".": ODD})),
-    raw("a store that is a log alone", do=holds(500, flush=False)),
+    raw("a store that is a log alone", do=holds(500, flush=False), then=published(lambda: {".": numbered(500)})),
 ]  # fmt: skip

@@ -26,6 +26,7 @@ from tests.dry_run.segmented import (
     unfinished_upgrades,
     windows,
 )
+from tests.shared.windowed import retentions
 from tests.situations.situation import REFUSED, Do, Situation, app, completes, visits
 from tests.support import KEY_VALUE, TIMESTAMPED, make_store, numbered
 
@@ -35,6 +36,7 @@ TWO_UPGRADES: dict[int, Families] = {
     NOON: {"default": windows(NOON), FAMILY: timestamped(windows(NOON)), "keyValueWithTimestampAndHeaders": {}}
 }
 HEADERS_LOST = {"source": {"format": HEADERS_WINDOW}, "conversion": {"allow": ["loss:headers"]}}
+RETENTIONS: dict[str, dict[str, Any]] = {"as they are": {}, "moved": retentions(RETENTION, 6 * HOUR)}
 AWAY = "next: move it away"
 MOVED_AWAY = "move it away: beside a foreign name the application finds none"
 
@@ -139,9 +141,10 @@ SITUATIONS = [
       for what, name in (("directory", "visits.bak"), ("file", "visits.1763812800000.bak"))),
     visits("a file that is named like a segment", REFUSED, foreign_in(f"visits.{NOON - HOUR}"), AWAY,
            do=foreign(f"visits.{NOON - HOUR}", is_file=True)),
-    visits("two segments of one time", REFUSED,
-           f"{{source}}/0_1/visits has two segments of one time: visits-202511221200 and visits.{NOON}",
-           "next: an older version of the application named one of them", do=of_the_same_time),
+    *(visits(f"two segments of one time, {what}", REFUSED,
+             f"{{source}}/0_1/visits has two segments of one time: visits-202511221200 and visits.{NOON}",
+             "next: an older version of the application named one of them", do=of_the_same_time, **sections)
+      for what, sections in RETENTIONS.items()),
     visits("sessions named as windows", REFUSED, "sampled keys of 0_0/calls/calls.",
            "lie outside the time of their segment", f"next: is {WINDOW} the format that the store has?",
            source={"store": "calls"}, do=calls, needs_records=True),

@@ -1,6 +1,5 @@
 """One attempt at a chunk: what is durable when, and what it shares with other attempts: nothing."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -17,23 +16,6 @@ from tests.support import RAW, make_store, numbered
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     return make_store(tmp_path / "db", numbered(100))
-
-
-def test_the_names_of_a_file_and_its_receipt_are_synced_in_the_end(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    synced: list[Path] = []
-    real = os.fsync
-
-    def spy(descriptor: int) -> None:
-        synced.append(Path(f"/proc/self/fd/{descriptor}").resolve())
-        real(descriptor)
-
-    monkeypatch.setattr(os, "fsync", spy)
-    made = rewrite(tmp_path, store, chunk())
-    file = tmp_path / str(made.written[0].file)
-    beside = f".{made.attempt}.receipt.json.{os.getpid()}.tmp"
-    assert synced[-2:] == [file.with_name(beside), file.parent]  # RocksDB syncs the file itself
 
 
 def test_the_receipt_lies_beside_its_files(store: Path, tmp_path: Path) -> None:

@@ -57,13 +57,6 @@ def test_rows_are_read_back_as_they_were_committed(tmp_path: Path) -> None:
     assert all(row.committed_at_ms > 1_700_000_000_000 for row in rows)
 
 
-def test_receipts_that_come_together_share_a_commit(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path, "m", "r1")
-    before = DeltaTable(str(tmp_path / "ledger")).version()
-    ledger.commit(*(chunk_row(receipt(number=number)) for number in range(20)))
-    assert DeltaTable(str(tmp_path / "ledger")).version() == before + 1
-
-
 def test_a_later_run_goes_on_where_the_first_one_stopped(tmp_path: Path) -> None:
     Ledger(tmp_path, "m", "r1").commit(chunk_row(receipt()))
     rows = Ledger(tmp_path, "m", "r2").rows
@@ -131,12 +124,6 @@ def test_a_file_with_a_far_number_is_named_and_the_gap_before_it_is_not_filled(n
         refused = raises(RefusedError, rf"lacks {number - 3:,} entries before .*{number:020d}\.json", ask, tmp_path)
         assert "move it out of the directory" in refused.hint
     assert sorted(log.iterdir()) == found
-
-
-def test_another_migrations_ledger_is_refused_and_unchanged(tmp_path: Path) -> None:
-    Ledger(tmp_path, "m", "r1").commit(chunk_row(receipt()))
-    raises(RefusedError, "belongs to the migration m, this one is other", Ledger, tmp_path, "other", "r2")
-    assert _steps(read_ledger(tmp_path)) == ["run", "chunk"]
 
 
 def test_a_run_that_was_refused_before_it_had_a_plan_does_not_bind_the_ledger(tmp_path: Path) -> None:

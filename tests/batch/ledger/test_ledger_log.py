@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from migrate.batch.ledger.delta_log import LedgerLog, repair, write_part
 from migrate.batch.ledger.table import Ledger, read_repaired
 from migrate.errors import DamagedLedgerError, RefusedError
-from migrate.model.ledger_row import LEDGER_SCHEMA, Step, as_rows, chunk_row
+from migrate.model.ledger_row import Step, as_rows, chunk_row
 from tests.shared.builders import receipt
 from tests.support import read_delta, read_ledger
 
@@ -35,11 +35,6 @@ def _flip(file: Path) -> None:
 
 def _entries(home: Path) -> list[Path]:
     return sorted((home / "ledger/_delta_log").glob("*.json"))
-
-
-def test_there_is_no_ledger_yet(tmp_path: Path) -> None:
-    assert read_ledger(tmp_path) == []
-    assert list(tmp_path.iterdir()) == []
 
 
 def _data_of(entry: Path) -> Path:
@@ -195,13 +190,6 @@ def test_a_table_that_another_program_compacts_and_checkpoints_keeps_its_rows(ho
     assert repair(LedgerLog(home)) == (), "that program may remove what it has taken out"
     assert read_repaired(home)[: len(before)] == before
     assert as_rows(read_delta(home / "ledger"), "the table") == read_ledger(home)
-
-
-def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path, "m", "r1")
-    ledger.commit(ledger.row(Step.ASSEMBLED).model_copy(update={"schema_version": LEDGER_SCHEMA + 1}))
-    with pytest.raises(RefusedError, match=f"schema {LEDGER_SCHEMA + 1}"):
-        LedgerLog(tmp_path).rows()
 
 
 def test_what_another_program_takes_away_stays_in_the_ledger(home: Path) -> None:

@@ -94,6 +94,17 @@ def test_plain_values_need_a_time_to_become_versions(tmp_path: Path) -> None:
     assert _published(tmp_path)[PLAIN] == dict(sorted(expected.items()))
 
 
+def test_a_function_converts_former_values_too(tmp_path: Path) -> None:
+    code = "from formats import StateRecord\ndef convert(one):\n    return StateRecord(one.key, one.value.upper())\n"
+    (tmp_path / "shouting.py").write_text(code, encoding="utf-8")
+    _make(tmp_path, HISTORY | LATEST_RECORDS)
+    conversion = {**ALLOW["conversion"], "function": "shouting:convert"}
+    run(windowed_spec(tmp_path, VERSIONED, conversion=conversion, **PUBLISHED))
+    expected = {key: value[:8] + value[8:].upper() for key, value in LATEST_RECORDS.items()}
+    former = dict(_history(segment, key, b"OLD", None, b"OLDER") for segment in (2, 3) for key in KEYS)
+    assert _published(tmp_path)[PLAIN] == dict(sorted((former | expected).items()))
+
+
 def test_a_store_without_a_latest_value_becomes_an_empty_one(tmp_path: Path) -> None:
     """Every key was deleted."""
     _make(tmp_path, HISTORY)

@@ -9,13 +9,7 @@ import pytest
 from migrate import Spec, cutover, finalize, replay, rollback, run, status, verify
 from migrate.batch.ledger.standing import read_standing
 from migrate.batch.preflight.doctor import doctor
-from migrate.errors import (
-    RefusedError,
-    RejectedError,
-    SourceChangedError,
-    SpecError,
-    VerificationError,
-)
+from migrate.errors import RefusedError, RejectedError, SourceChangedError, SpecError, VerificationError
 from migrate.model.ledger_row import Step
 from tests.batch.switch.support import StopAt, StoppedError
 from tests.support import make_store, numbered, open_store, raises, raw_spec, read_family, read_ledger

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from migrate import cutover, plan, run, verify
+from migrate import cutover, run, verify
 from migrate.batch.home import load_plan
 from migrate.batch.plan.target_layout import EXPIRED
 from migrate.errors import ChunkFailedError, InterruptedMigrationError, RefusedError, VerificationError
@@ -124,20 +124,6 @@ def test_names_of_former_versions_become_those_of_today(name: str, tmp_path: Pat
     assert records_of(read_segments(store), TIMESTAMPED) == _with(UNKNOWN, segments)
 
 
-@pytest.mark.parametrize("sections", [{}, retentions(RETENTION, 3 * SEGMENT)], ids=["as they are", "moved"])
-def test_two_names_of_one_segment_are_refused(sections: dict[str, object], tmp_path: Path) -> None:
-    """One of them would have been lost, and which is nobody's guess."""
-    make_store(_make(tmp_path) / "win:900000", {window_key(b"other", SEGMENT): b"v"})
-    with pytest.raises(RefusedError, match=r"two segments of one time: win.900000 and win:900000"):
-        run(windowed_spec(tmp_path, WINDOW, TIMESTAMPED_WINDOW, **sections))
-
-
-def test_a_foreign_name_beside_segments_is_refused(tmp_path: Path) -> None:
-    (_make(tmp_path) / "win.0.bak").mkdir()
-    with pytest.raises(RefusedError, match=r"win.0.bak"):
-        run(windowed_spec(tmp_path, WINDOW, TIMESTAMPED_WINDOW))
-
-
 def test_segments_without_records_stay(tmp_path: Path) -> None:
     store = _make(tmp_path)
     make_store(store / f"win.{UNTIL}", {})
@@ -223,15 +209,6 @@ def test_of_segments_that_are_all_empty_one_stays_and_knows_every_offset(tmp_pat
     assert report.totals.records_in == 0
     cutover(windowed_spec(tmp_path, WINDOW, TIMESTAMPED_WINDOW, **sections))
     assert read_segments(store) == {600_000: {PLAIN: {}, TIMESTAMPED: {}, OFFSETS: offsets(7)}}
-
-
-def test_a_store_that_was_written_under_another_retention_is_refused(tmp_path: Path) -> None:
-    """Before anything is written where its newest record tells, in the chunk that meets one otherwise."""
-    _make(tmp_path)
-    with pytest.raises(RefusedError, match=r"win.2700000 is the segment of \[2700000, 3000000\)") as refused:
-        run(windowed_spec(tmp_path, WINDOW, **retentions(RETENTION, RETENTION // 3, segment_ms=5 * MINUTE)))
-    assert "name the interval that they were made with in [source] segment_ms" in refused.value.hint
-    assert not (tmp_path / "work/test/plan-0001.json").exists()
 
 
 def test_a_segment_of_old_records_that_is_named_as_the_newest_loses_none(tmp_path: Path) -> None:
@@ -340,10 +317,3 @@ def test_the_space_that_is_asked_for_does_not_grow_with_the_segments(tmp_path: P
     assert len(split.databases) > 3 * len(few.databases)
     total = sum(database.data_bytes for database in few.databases)
     assert sum(database.data_bytes for database in split.databases) == pytest.approx(total, rel=0.02)
-
-
-def test_the_dry_run_says_so_too(tmp_path: Path) -> None:
-    _make(tmp_path)
-    before = tree_state(tmp_path)
-    assert plan(windowed_spec(tmp_path, WINDOW, TIMESTAMPED_WINDOW, **retentions(RETENTION, 20 * MINUTE))).verdict.go
-    assert tree_state(tmp_path) == before

@@ -208,25 +208,6 @@ def test_of_a_long_retention_only_the_segments_that_are_there_count(tmp_path: Pa
     assert len(list((tmp_path / "new/billing/0-0/hourly").iterdir())) == 6
 
 
-def test_segments_of_another_interval_are_a_matter_of_the_interval(tmp_path: Path) -> None:
-    app = tmp_path / "billing"
-    for start in range(0, 6 * HOUR, 2 * HOUR):
-        make_store(app / f"0-0/hourly/hourly.{start}", windows(range(start, start + 2 * HOUR, HOUR // 4), "<qi"))
-    formats, kept = ("streamiz.timestamped-window",) * 2, {"retention_ms": 24 * HOUR}
-    target = {"path": "new/billing", "retention_ms": 48 * HOUR, "segment_ms": HOUR}
-    spec = spec_of(tmp_path, app, formats, "hourly", source=kept, target=target)
-    caught = raises(RefusedError, "its segments were made with another interval", run, spec)
-    assert "[source] segment_ms" in (caught.hint or "")
-    named = spec_of(tmp_path, app, formats, "hourly", source={**kept, "segment_ms": 2 * HOUR}, target=target)
-    assert run(named).state == "published"
-
-
-def test_another_system_s_store_does_not_take_the_old_one_s_place(tmp_path: Path) -> None:
-    app = streamiz(tmp_path, SIZED)
-    with pytest.raises((RefusedError, SpecError), match=r"\[target\] path"):
-        run(spec_of(tmp_path, app, (STREAMIZ, KAFKA), "totals", target={"path": None}))
-
-
 def test_stores_that_stay_behind_are_named(tmp_path: Path) -> None:
     app = streamiz(tmp_path, SIZED)
     make_store(app / f"0-1/hourly/hourly.{HOUR}", windows(range(HOUR, HOUR + 1), "<qi"))

@@ -6,7 +6,7 @@ import pytest
 
 from migrate import cutover, plan, run, verify
 from migrate.batch.ledger.standing import read_standing
-from migrate.errors import RefusedError, RejectedError
+from migrate.errors import RejectedError
 from migrate.model.reports import RunReport
 from tests.shared.windowed import (
     MINUTE,
@@ -102,13 +102,6 @@ def test_plain_records_below_headers_are_read_where_there_is_nothing_between(tmp
     run(windowed_spec(tmp_path, HEADERS_KEY_VALUE, **PUBLISHED))
     expected = {key: NO_HEADERS + UNKNOWN + value for key, value in OLD.items()} | new
     assert _published(tmp_path)[WITH_HEADERS] == dict(sorted(expected.items()))
-
-
-def test_two_unfinished_upgrades_are_refused(tmp_path: Path) -> None:
-    """Its owner refuses them too."""
-    _make(tmp_path, {PLAIN: OLD, TIMESTAMPED: NEW, WITH_HEADERS: {}})
-    with pytest.raises(RefusedError, match="two upgrades of it are unfinished"):
-        run(windowed_spec(tmp_path, HEADERS_KEY_VALUE, **PUBLISHED))
 
 
 def _run_with_bad_record(base: Path, **sections: object) -> RunReport:

@@ -4,23 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from migrate import RefusedError, cutover, plan, report, rollback, run, status, verify
+from migrate import RefusedError, cutover, rollback, run, status, verify
 from migrate.errors import RejectedError
 from tests.batch.switch.support import StopAt, StoppedError
-from tests.shared.going_live import BOTH, RECORDS, REJECTED, Make, in_place, kinds, picky, published, slot
-from tests.support import raises, read_family
+from tests.shared.going_live import BOTH, REJECTED, Make, in_place, kinds, picky, published, slot
+from tests.support import raises
 
 # Never verified
-
-
-def test_unverified_stores_are_not_published_without_consent(tmp_path: Path) -> None:
-    spec = published(tmp_path, run={"verify": "off"})
-    caught = raises(RefusedError, 'verify = "off"', run, spec)
-    assert "--unverified" in caught.hint
-    assert not spec.home.exists()
-    assert plan(spec).verdict.exit_code == 6
-    assert run(spec, unverified=True).published == tmp_path / "new"
-    assert kinds(spec)["unverified"].startswith("--unverified, by ")
 
 
 def test_a_run_that_is_held_back_keeps_its_stores(tmp_path: Path) -> None:
@@ -61,27 +51,6 @@ def test_a_verification_of_its_own_is_as_good_as_a_runs(tmp_path: Path) -> None:
 # Records left out
 
 
-def test_rejects_are_published_only_once_they_are_accepted(tmp_path: Path) -> None:
-    spec = picky(published, tmp_path)
-    assert plan(spec).verdict.exit_code == 3
-    for too_few in (None, REJECTED - 1):
-        with pytest.raises(RejectedError, match=r"nothing was published.* 4 records could not be converted") as caught:
-            run(spec, accept_rejects=too_few)
-        assert f"--accept-rejects {REJECTED}" in caught.value.hint
-        assert not (tmp_path / "new").exists()
-    kept = slot(spec)
-    assert kinds(spec) == {"rejects": ""}
-    assert f"stateferry run SPEC --accept-rejects {REJECTED}" in status(spec).next_step
-    done = run(spec, accept_rejects=REJECTED)
-    assert (done.published, done.chunks_done_before) == (tmp_path / "new", done.chunks_planned)
-    assert slot(spec) == kept
-    assert len(read_family(tmp_path / "new")) == len(RECORDS) - REJECTED
-    assert kinds(spec)["rejects"].startswith(f"--accept-rejects {REJECTED}, by ")
-    accepted = {step.step: step.accepted for step in report(spec).steps}["publishing"]
-    assert [concern.sentence for concern in accepted] == ["4 records could not be converted and are left out"]
-    assert run(spec).state == "published"
-
-
 def test_rejects_are_cut_over_only_once_they_are_accepted(tmp_path: Path) -> None:
     spec = picky(in_place, tmp_path)
     done = run(spec)
@@ -111,15 +80,6 @@ def test_a_cap_that_was_lowered_since_accepts_nothing(tmp_path: Path) -> None:
     run(picky(in_place, tmp_path, max_rejects=REJECTED))
     with pytest.raises(RejectedError):
         cutover(picky(in_place, tmp_path, max_rejects=REJECTED - 1, max_reject_share=1.0))
-
-
-def test_dead_letters_are_reported_with_place_and_columns(tmp_path: Path) -> None:
-    spec = picky(published, tmp_path, max_rejects=REJECTED)
-    done, told = run(spec), report(spec)
-    assert done.dead_letters == told.dead_letters == spec.home / "dead-letters"
-    assert done.dead_letter_columns == told.dead_letter_columns
-    columns = {column.name: column.type for column in told.dead_letter_columns}
-    assert (columns["key"], columns["value"], columns["reason"]) == ("binary", "binary", "string")
 
 
 # Killed in between
