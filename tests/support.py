@@ -4,6 +4,7 @@ import gc
 import gzip
 import hashlib
 import json
+import os
 import random
 import shutil
 import struct
@@ -295,11 +296,14 @@ def small_disk(path: Path, size: str) -> Iterator[Path]:
         subprocess.run(["umount", path], check=True)
 
 
-def flip_byte(file: Path, at: int) -> None:
-    """Damage one byte."""
-    content = bytearray(file.read_bytes())
-    content[at] ^= 0xFF
-    file.write_bytes(content)
+def flip_byte(file: Path, at: int, bits: int = 0xFF, *, quietly: bool = False) -> None:
+    """Damage one byte, in place; `quietly`: as a disk does it, which leaves the times."""
+    status, content = file.stat(), bytearray(file.read_bytes())
+    content[at] ^= bits
+    with file.open("r+b") as there:
+        there.write(content)
+    if quietly:
+        os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def read_delta(folder: Path) -> list[dict[str, Any]]:

@@ -3,7 +3,6 @@
 `python -m tests.bad_input.flips COUNT [SEED]` tries random bits of random files.
 """
 
-import os
 import random
 import shutil
 import subprocess
@@ -22,7 +21,7 @@ from migrate.engine.portable import RecordDigest
 from migrate.errors import CorruptionError, ExitCode, MigrationError, RefusedError
 from migrate.stores.rocksdb.database import open_read_only
 from tests.batch.switch.support import StopAt, StoppedError
-from tests.support import digest_by_hand, make_store, numbered, raises, raw_spec
+from tests.support import digest_by_hand, flip_byte, make_store, numbered, raises, raw_spec
 
 KINDS = {
     "marker": "stateferry-folder.json",
@@ -123,20 +122,11 @@ class Stage:
         return found
 
 
-def flip(file: Path, at: int, bit: int) -> None:
-    """As a disk does it: the times stay."""
-    status = file.stat()
-    content = bytearray(file.read_bytes())
-    content[at] ^= 1 << bit
-    file.write_bytes(content)
-    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
-
-
 def outcome(stage: Stage, file: Path, at: int, bit: int, verb: str) -> str:
     """What a verb makes of it: the words of its refusal, or empty. Raises AssertionError for anything else."""
     stage.restore()
     spec = stage.spec
-    flip(spec.home / file, at, bit)
+    flip_byte(spec.home / file, at, 1 << bit, quietly=True)
     try:
         STAGES[stage.name][1][verb](spec)
     except MigrationError as error:

@@ -14,7 +14,7 @@ from migrate.model.ledger_row import Row, Step
 from migrate.spec.spec import Spec
 from tests.spark.job import SCRIPT, SPARK_SUBMIT, Job, job_environment
 from tests.spark.processes import kill_session
-from tests.support import make_store, numbered, read_families, read_ledger, tree_state
+from tests.support import make_store, numbered, read_families, read_ledger, spec_file, tree_state
 
 PATIENCE = 120
 """Seconds: for what happens within a few on a machine that has nothing else to do."""
@@ -134,22 +134,8 @@ def make_scene(folder: Path, code: str = PLAIN, *, records: int = 4000, chunk_si
     scene.marks.mkdir(parents=True)
     module = _MODULE.format(marks=str(scene.marks), chunks=str(scene.home / "chunks"), code=code, patience=PATIENCE)
     (folder / "conversion.py").write_text(module)
-    scene.file.write_text(
-        f"""
-        name = "small"
-        work_dir = "work"
-        [source]
-        format = "rocksdb.raw"
-        path = "old"
-        [target]
-        format = "rocksdb.raw"
-        path = "new"
-        [conversion]
-        function = "conversion:convert"
-        [run]
-        chunk_size = "{chunk_size}"
-        """
-    )
+    sections = {"conversion": {"function": "conversion:convert"}, "run": {"chunk_size": chunk_size}}
+    spec_file(scene.file, name="small", **sections)
     return scene
 
 

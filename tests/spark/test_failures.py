@@ -4,7 +4,7 @@ import os
 import signal
 from pathlib import Path
 
-from tests.spark.processes import command_of, parent_of
+from tests.spark.processes import command_of
 from tests.spark.scene import Calm, assert_each_interval_once, assert_right, make_scene, submitting
 from tests.support import numbered, tree_state
 
@@ -44,17 +44,6 @@ def convert(record):
         os._exit(9)
     return converted(record)
 """
-
-
-def test_on_a_cluster_a_killed_executor_costs_no_record_nor_does_a_killed_worker(tmp_path: Path, calm: Calm) -> None:
-    """The JVM above the Python worker in the middle of one chunk, the Python worker alone in that of another one."""
-    scene = make_scene(tmp_path / "scene", WAITS_TO_BE_KILLED)
-    with submitting(scene, "local-cluster[2,1,1024]") as job:
-        executor = parent_of(job.await_note("at key-00000777")["daemon"])
-        assert "CoarseGrainedExecutorBackend" in command_of(executor)
-        os.kill(executor, signal.SIGKILL)
-        os.kill(job.await_note("at key-00003210")["pid"], signal.SIGKILL)
-        assert_right(scene, job.end(), calm)
 
 
 def test_killed_python_workers_cost_no_record(tmp_path: Path, calm: Calm) -> None:

@@ -3,24 +3,14 @@
 from collections.abc import Callable
 
 from tests.shared.modes import make_application, public_folder, read_by_others
-from tests.spark.job import Job
+from tests.spark.job import Job, write_spec
 
-_SPEC = """
-name = "orders"
-work_dir = "work"
-[source]
-format = "kafka-streams.key-value"
-path = "orders-app"
-store = "orders"
-[target]
-format = "kafka-streams.timestamped-key-value"
-path = "new/orders-app"
+_EXTRA = """
+on_reject = "dead-letter"
+max_reject_share = 0.5
 [conversion]
 function = "conversion:convert"
 allow = ["changelog", "unclean-source"]
-[run]
-on_reject = "dead-letter"
-max_reject_share = 0.5
 """
 _FUNCTION = """
 def convert(record):
@@ -32,9 +22,8 @@ def convert(record):
 
 def test_nobody_else_reads_the_records_of_a_private_store(submit: Callable[..., Job]) -> None:
     with public_folder() as folder:
-        make_application(folder, directories=0o700, files=0o600)
-        spec = folder / "migration.toml"
-        spec.write_text(_SPEC)
+        make_application(folder / "state", directories=0o700, files=0o600)
+        spec = write_spec(folder, _EXTRA)
         (folder / "conversion.py").write_text(_FUNCTION)
         job = submit(spec, "local[2]")
         assert job.exit_code == 0, job.errors

@@ -12,7 +12,7 @@ from pyspark import SparkContext
 
 from jobs import session
 from migrate.errors import RefusedError
-from tests.support import make_store
+from tests.support import make_store, spec_file
 
 COMMAND = Path(sys.executable).with_name("stateferry")
 NAME = "no-such-host-zz9"
@@ -21,11 +21,7 @@ NAME = "no-such-host-zz9"
 @pytest.fixture
 def spec(tmp_path: Path) -> Path:
     make_store(tmp_path / "old", {b"k%d" % number: b"v" for number in range(50)})
-    (tmp_path / "m.toml").write_text(
-        'name = "m"\nwork_dir = "work"\n[source]\nformat = "rocksdb.raw"\npath = "old"\n'
-        '[target]\nformat = "rocksdb.raw"\npath = "new"\n'
-    )
-    return tmp_path / "m.toml"
+    return spec_file(tmp_path / "m.toml")
 
 
 def _on_a_nameless_host(*arguments: object) -> subprocess.CompletedProcess[str]:

@@ -3,7 +3,7 @@
 import json
 import re
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,7 +12,6 @@ import pytest
 from migrate import load_spec, run
 from migrate.model.ledger_row import Step
 from migrate.survey.inspection import inspect
-from tests.spark.cluster import standalone_cluster
 from tests.spark.job import BASE_PYTHON, BOTH, SCRIPT, SPARK_SUBMIT, Job, bare_python, completed, write_spec
 from tests.support import read_ledger, shadow_our_packages
 
@@ -31,13 +30,6 @@ def in_process(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str]
     return digests(folder / "new/orders-app")
 
 
-@pytest.fixture
-def standalone(tmp_path: Path) -> Iterator[str]:
-    """A standalone master with one worker, on the loopback interface."""
-    with standalone_cluster(tmp_path / "cluster") as url:
-        yield url
-
-
 def test_the_job_gives_the_same_records_as_without_spark(
     spec: Callable[..., Path], submit: Callable[..., Job], in_process: dict[tuple[str, str], str | None]
 ) -> None:
@@ -47,18 +39,6 @@ def test_the_job_gives_the_same_records_as_without_spark(
     assert job.report["verification"]["mode"] == "full"
     assert job.report["totals"]["records_out"] == 6600
     assert job.report["state"] == "published"
-    assert digests(file.parent / "new/orders-app") == in_process
-
-
-def test_the_job_runs_on_a_standalone_master(
-    standalone: str,
-    spec: Callable[..., Path],
-    submit: Callable[..., Job],
-    in_process: dict[tuple[str, str], str | None],
-) -> None:
-    file = spec()
-    job = submit(file, standalone, "--conf", "spark.executor.memory=512m")
-    assert job.exit_code == 0, job.errors
     assert digests(file.parent / "new/orders-app") == in_process
 
 

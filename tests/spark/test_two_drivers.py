@@ -8,16 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.spark.job import BASE_PYTHON, BOTH, ROOT, SPARK_SUBMIT, Job
-from tests.spark.scene import (
-    PATIENCE,
-    Calm,
-    RunningJob,
-    Scene,
-    assert_right,
-    make_scene,
-    started,
-    submitting,
-)
+from tests.spark.scene import PATIENCE, Calm, RunningJob, Scene, assert_right, make_scene, started, submitting
 from tests.support import read_ledger, tree_state
 
 WAITS_FOR_THE_SECOND = """

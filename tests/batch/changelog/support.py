@@ -1,5 +1,8 @@
 """An application with a changelogged store at a real broker, and what its changelogs hold."""
 
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -15,7 +18,7 @@ from migrate.kafka.writer import Writer
 from migrate.spec.spec import Spec, parse_spec
 from migrate.stores.batch import ChangelogBatch
 from tests.shared.windowed import checkpoint, make_segments, window_key
-from tests.support import KEY_VALUE, TIMESTAMPED, make_families, read_family, read_ledger
+from tests.support import KEY_VALUE, TIMESTAMPED, make_families, read_family, read_ledger, to_toml
 
 NOW = int(time.time()) // 3600 * 3_600_000
 """The same in every process of a test, within retention times."""
@@ -172,6 +175,33 @@ class App:
     def all_restored(self) -> bool:
         """Whether every partition holds what it should."""
         return all(self.restored(number) == self.expected(number) for number in range(len(TASKS)))
+
+
+def killed(verb: str, event: str, app: App) -> None:
+    """The command in a process that kills itself at the event."""
+    arguments = [verb, event, str(app.base), app.broker.bootstrap, app.name, app.way]
+    command = [sys.executable, "-m", "tests.batch.changelog.victim", *arguments]
+    victim = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert victim.returncode == -signal.SIGKILL, (event, victim.stderr)
+
+
+def beside_a_function(app: App) -> Path:
+    """The file of its spec, with the function beside it, where Spark's workers find it."""
+    module = f"changed_{app.name.replace('-', '_')}"
+    (app.base / f"{module}.py").write_text(
+        "from dataclasses import replace\n"
+        "def convert(record):\n"
+        "    return None if record.key.startswith(b'drop-') else replace(record, value=record.value + b'!')\n"
+    )
+    file = app.base / f"{app.name}.toml"
+    file.write_text(to_toml({**app.content, "conversion": {"function": f"{module}:convert", "allow": ["drop"]}}))
+    return file
+
+
+def on_spark(verb: str, file: Path) -> None:
+    """In a process of its own."""
+    code = f"import sys, migrate; migrate.{verb}(migrate.load_spec(sys.argv[1]), master='local[2]')"
+    subprocess.run([sys.executable, "-c", code, str(file)], check=True, timeout=100)
 
 
 def tail_of(app: App, number: int, *, salt: bytes = b"") -> dict[bytes, Record]:

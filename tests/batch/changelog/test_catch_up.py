@@ -1,8 +1,5 @@
 """What an application writes after its snapshot, applied to the new stores and written to their changelogs."""
 
-import signal
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,10 +14,10 @@ from migrate.batch.ledger.table import Ledger
 from migrate.batch.steps import assemble
 from migrate.errors import DroppedError, FencedError, RejectedError
 from migrate.model.events import TAIL_EVENTS, Event
-from tests.batch.changelog.support import NOW, TASKS, WINDOW, App, applied, entries_of, stored, tail_of
+from tests.batch.changelog.support import NOW, TASKS, WINDOW, App, applied, entries_of, killed, stored, tail_of
 from tests.broker.broker import Broker
 from tests.shared.windowed import window_key
-from tests.support import KEY_VALUE, TIMESTAMPED, raises
+from tests.support import KEY_VALUE, TIMESTAMPED, flip_byte, raises
 
 HOUR = 3_600_000
 RETENTION = {"retention_ms": 12 * HOUR, "segment_ms": HOUR}
@@ -69,10 +66,7 @@ def test_a_catch_up_killed_anywhere_is_finished_by_the_next_one(broker: Broker, 
         expected.append(applied(app.expected(number), tail))
     before = app.old_state()
     for event in KILLS:
-        command = [sys.executable, "-m", "tests.batch.changelog.catch_up_victim"]
-        arguments = [str(tmp_path), broker.bootstrap, app.name, event]
-        victim = subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=100, check=False)
-        assert victim.returncode == -signal.SIGKILL, (event, victim.stderr)
+        killed("catch_up", event, app)
         assert app.old_state() == before, event
     seen: list[str] = []
     catch_up(app.spec, on_event=lambda event: seen.append(event.name))
@@ -91,10 +85,7 @@ def test_a_table_that_was_damaged_before_a_catch_up_is_not_vouched_for_by_it(bro
     app = App("tail-damaged", tmp_path, broker, count=2000).make()
     run(app.spec)
     file = max((app.spec.home / "new").rglob("*.sst"), key=lambda each: each.stat().st_size)
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 0x10
-    with file.open("r+b") as there:
-        there.write(content)
+    flip_byte(file, file.stat().st_size // 2, 0x10)
     app.write(app.topic, 0, {b"key-00000-0": (b"new", NOW)})
     catch_up(app.spec)
     raises(RefusedError, "not as it was verified", cutover, app.spec)
@@ -256,8 +247,8 @@ def test_what_a_killed_catch_up_has_written_is_read_back(
     app = App("tail-unread", tmp_path, broker, count=20).make()
     run(app.spec)
     app.write(app.topic, 0, {b"key-00001-0": (b"x", NOW)})
-    with monkeypatch.context() as killed:
-        killed.setattr(tails, "_read_back", lambda *_: None)
+    with monkeypatch.context() as patch:
+        patch.setattr(tails, "_read_back", lambda *_: None)
         catch_up(app.spec)
     app.write(app.new_topic, 0, {b"key-00001-0": (b"of another process", NOW)})
     app.write(app.topic, 0, {b"key-00002-0": (b"y", NOW)})

@@ -30,7 +30,7 @@ from migrate.model.changelogs import Changelog
 from migrate.model.events import RUN_EVENTS
 from migrate.model.ledger_row import Step
 from migrate.stores.batch import ChangelogBatch
-from tests.batch.changelog.support import NOW, TASKS, WINDOW, App
+from tests.batch.changelog.support import NOW, TASKS, WINDOW, App, beside_a_function, killed, on_spark
 from tests.broker.broker import Broker
 from tests.shared.windowed import checkpoint
 from tests.support import KEY_VALUE, make_families, raises, read_ledger
@@ -71,9 +71,7 @@ def test_a_run_killed_anywhere_is_finished_by_the_next_one(way: str, broker: Bro
     app = App(f"killed-{way}", tmp_path, broker, way=way).make()
     before = app.old_state()
     for event in EVENTS:
-        command = [sys.executable, "-m", "tests.batch.changelog.victim", str(tmp_path), broker.bootstrap, way, event]
-        victim = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-        assert victim.returncode == -signal.SIGKILL, (event, victim.stderr)
+        killed("run", event, app)
         assert way == "append" or app.old_state() == before, event
     seen: list[str] = []
     report = run(app.spec, on_event=lambda event: seen.append(event.name))
@@ -122,9 +120,9 @@ def test_what_a_killed_run_left_open_is_not_taken_for_the_applications(
     app = App("left-open", tmp_path, broker, way="append").make()
 
     def lose(_: Executor, tasks: Iterable[Task], **__: object) -> Iterator[Finished]:
-        killed = _paused(app, next(iter(tasks)), "finish")
-        killed.kill()
-        killed.communicate()
+        paused = _paused(app, next(iter(tasks)), "finish")
+        paused.kill()
+        paused.communicate()
         raise InterruptedMigrationError("killed")
 
     with monkeypatch.context() as patch, pytest.raises(InterruptedMigrationError):
@@ -219,7 +217,8 @@ def test_a_foreign_topic_is_refused_and_left(app: App) -> None:
     with Cluster(app.connection) as there:
         there.create_topic(app.new_topic, partitions=2, replication=1, settings={})
         for _ in range(2):
-            raises(RefusedError, "exists already, and this migration did not make it", run, app.spec)
+            caught = raises(RefusedError, "exists already, and this migration did not make it", run, app.spec)
+            assert "if nobody needs it, delete it" in caught.hint
         topic = there.topic(app.new_topic)
         assert topic is not None
         there.delete_topic(topic)
@@ -228,22 +227,7 @@ def test_a_foreign_topic_is_refused_and_left(app: App) -> None:
 
 def test_spark_writes_the_same(broker: Broker, tmp_path: Path) -> None:
     app = App("on-spark", tmp_path, broker, kind=WINDOW).make()
-    code = (
-        "from dataclasses import replace\n"
-        "def convert(record):\n"
-        "    return None if record.key.startswith(b'drop-') else replace(record, value=record.value + b'!')\n"
-    )
-    (tmp_path / "changed.py").write_text(code, encoding="utf-8")
-    (tmp_path / "app.toml").write_text(
-        f'name = "{app.name}"\nwork_dir = "work"\n'
-        f'source = {{ format = "{WINDOW}", path = "{app.name}", store = "orders" }}\n'
-        f'target = {{ format = "{WINDOW}", store = "orders2" }}\n'
-        f'conversion = {{ function = "changed:convert", allow = ["drop"] }}\n'
-        f'changelog = {{ bootstrap = "{broker.bootstrap}", application = "stopped" }}\n',
-        encoding="utf-8",
-    )
-    code = "import sys; from migrate import load_spec, run; run(load_spec(sys.argv[1]), master='local[2]')"
-    subprocess.run([sys.executable, "-c", code, str(tmp_path / "app.toml")], check=True, timeout=100)
+    on_spark("run", beside_a_function(app))
     assert app.all_restored()
 
 

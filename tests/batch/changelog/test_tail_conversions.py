@@ -1,14 +1,23 @@
 """What a catch-up makes of records: their times, values of Avro, and the same on Spark."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from migrate import catch_up, load_spec, run, verify
-from tests.batch.changelog.support import NOW, TASKS, App, Record, applied, entries_of, stored, tail_of
+from tests.batch.changelog.support import (
+    NOW,
+    TASKS,
+    App,
+    Record,
+    applied,
+    beside_a_function,
+    entries_of,
+    on_spark,
+    stored,
+    tail_of,
+)
 from tests.broker.broker import Broker
 from tests.support import KEY_VALUE, TIMESTAMPED
 
@@ -62,28 +71,13 @@ def test_tails_of_avro_values_are_converted_to_the_new_schema(broker: Broker, tm
 
 def test_spark_lays_tails_over_the_stores(broker: Broker, tmp_path: Path) -> None:
     app = App("tail-spark", tmp_path, broker, count=60).make()
-    code = (
-        "from dataclasses import replace\n"
-        "def convert(record):\n"
-        "    return None if record.key.startswith(b'drop-') else replace(record, value=record.value + b'!')\n"
-    )
-    (tmp_path / "changed_tail.py").write_text(code, encoding="utf-8")
-    (tmp_path / "spec.toml").write_text(
-        f'name = "{app.name}"\nwork_dir = "work"\n'
-        f'source = {{ format = "{TIMESTAMPED}", path = "{app.name}", store = "orders" }}\n'
-        f'target = {{ format = "{TIMESTAMPED}", store = "orders2" }}\n'
-        'conversion = { function = "changed_tail:convert", allow = ["drop"] }\n'
-        f'changelog = {{ bootstrap = "{broker.bootstrap}", application = "stopped" }}\n',
-        encoding="utf-8",
-    )
-    spec = load_spec(tmp_path / "spec.toml")
-    run(spec)
+    file = beside_a_function(app)
+    run(load_spec(file))
     expected = []
     for number in range(len(TASKS)):
         tail = tail_of(app, number)
         app.write(app.topic, number, tail)
         expected.append(applied(app.expected(number), tail))
-    code = "import sys; from migrate import load_spec, catch_up; catch_up(load_spec(sys.argv[1]), master='local[2]')"
-    subprocess.run([sys.executable, "-c", code, str(tmp_path / "spec.toml")], check=True, timeout=100)
+    on_spark("catch_up", file)
     assert [app.restored(number) for number in range(len(TASKS))] == expected
     assert [stored(app, number) for number in range(len(TASKS))] == [entries_of(app, each) for each in expected]

@@ -23,7 +23,7 @@ from migrate.stores.rocksdb.writing import SstWriter, TableOptions, create_datab
 from tests.batch.changelog.support import NOW, TASKS, App, Record
 from tests.batch.switch.support import StopAt, StoppedError
 from tests.broker.broker import Broker
-from tests.support import KEY_VALUE, TIMESTAMPED, raises, read_ledger
+from tests.support import KEY_VALUE, TIMESTAMPED, flip_byte, raises, read_ledger
 
 HEADERS = "kafka-streams.headers-key-value"
 
@@ -144,9 +144,7 @@ def test_a_run_is_durable_before_its_row_is_written(
 
 def _flip(folder: Path) -> None:
     table = next(folder.glob("*.sst"))
-    content = bytearray(table.read_bytes())
-    content[len(content) // 3] ^= 1
-    table.write_bytes(content)
+    flip_byte(table, table.stat().st_size // 3, 1)
 
 
 def _replace(folder: Path) -> None:

@@ -18,7 +18,7 @@ from migrate.stores.files import temporary_folder
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, open_read_only
 from migrate.stores.rocksdb.writing import SstWriter, TableOptions, create_database
 from tests.formats.entries import INT64, entries
-from tests.support import TIMESTAMPED
+from tests.support import TIMESTAMPED, flip_byte
 
 _PAIRS = [
     conversion
@@ -122,9 +122,7 @@ def test_each_key_gets_its_own_time_and_others_the_default(keys: list[bytes], ru
 def test_a_run_that_is_not_there_or_damaged_is_named(tmp_path: Path) -> None:
     run = _run(tmp_path, {b"%05d" % number: number for number in range(5000)})
     table = next(run.glob("*.sst"))
-    content = bytearray(table.read_bytes())
-    content[len(content) // 3] ^= 1
-    table.write_bytes(content)
+    flip_byte(table, table.stat().st_size // 3, 1)
     with pytest.raises(ChunkFailedError, match="times of keys"), open_times(str(run)) as opened:
         assert opened is not None
         TimesColumn(opened, -1)([b"00000", b"99999"])

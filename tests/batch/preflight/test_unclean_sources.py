@@ -1,7 +1,6 @@
 """What an application that did not stop cleanly leaves behind, and what a migration makes of it."""
 
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,9 @@ from migrate.batch.home import load_plan
 from migrate.cli.main import main
 from migrate.errors import ExitCode
 from migrate.model.events import Event
-from migrate.spec.spec import parse_spec
 from migrate.systems.checkpoint_file import read_checkpoint
 from tests.batch.switch.support import StopAt, StoppedError
-from tests.support import make_spec, raises
-
-STATE = Path(__file__).resolve().parents[2] / "fixtures/kafka-streams-4.0.1/orders-app"
+from tests.support import KEY_VALUE, TIMESTAMPED, copy_fixture, kafka_spec, raises, spec_file
 
 Damage = Callable[[Path], None]
 
@@ -45,14 +41,7 @@ def with_status_open(app: Path) -> None:
 
 
 def spec_in(folder: Path, **conversion: object) -> Spec:
-    content = {
-        "name": "orders",
-        "work_dir": "work",
-        "source": {"format": "kafka-streams.key-value", "path": "orders-app", "store": "orders"},
-        "target": {"format": "kafka-streams.timestamped-key-value", "path": "new/orders-app"},
-        "conversion": conversion,
-    }
-    return parse_spec(content, base_dir=folder)
+    return kafka_spec(folder, folder / "orders-app", source={"store": "orders"}, conversion=conversion)
 
 
 CASES = [(missing_checkpoint, "did not stop cleanly"), (with_unknown_offset, "unknown"), (with_status_open, "status")]
@@ -60,8 +49,7 @@ CASES = [(missing_checkpoint, "did not stop cleanly"), (with_unknown_offset, "un
 
 @pytest.mark.parametrize(("damage", "said"), CASES)
 def test_it_is_reported_and_carried_unchanged(damage: Damage, said: str, tmp_path: Path) -> None:
-    shutil.copytree(STATE, tmp_path / "orders-app")
-    damage(tmp_path / "orders-app")
+    damage(copy_fixture(tmp_path))
     report = run(spec_in(tmp_path))
     (warning,) = report.warnings
     assert "0_1" in warning
@@ -72,26 +60,15 @@ def test_it_is_reported_and_carried_unchanged(damage: Damage, said: str, tmp_pat
 
 
 @pytest.mark.parametrize(("damage", "said"), CASES)
-def test_it_is_refused_where_the_changelog_would_bring_old_records_back(
-    damage: Damage, said: str, tmp_path: Path
-) -> None:
-    shutil.copytree(STATE, tmp_path / "orders-app")
-    damage(tmp_path / "orders-app")
-    (tmp_path / "upper_case.py").write_text(
-        "from dataclasses import replace\n\n"
-        "def convert(record):\n    return replace(record, value=record.value.upper())\n"
-    )
-    function = {"function": "upper_case:convert"}
-    with pytest.raises(RefusedError, match=said) as refused:
-        run(spec_in(tmp_path, **function, allow=["changelog"]))
-    assert "unclean-source" in refused.value.hint
-    assert not (tmp_path / "work").exists()
-    assert run(spec_in(tmp_path, **function, allow=["changelog", "unclean-source"])).state == "published"
+def test_it_is_refused_where_the_changelog_would_bring_old_records_back(damage: Damage, said: str, app: Path) -> None:
+    damage(app)
+    assert "unclean-source" in raises(RefusedError, said, run, upper_spec(app)).hint
+    assert not (app.parent / "work").exists()
+    assert run(upper_spec(app, "unclean-source")).state == "published"
 
 
 def test_a_table_format_that_is_too_new_is_refused(tmp_path: Path) -> None:
-    shutil.copytree(STATE, tmp_path / "orders-app")
-    directory = tmp_path / "orders-app/0_0/rocksdb/orders"
+    directory = copy_fixture(tmp_path) / "0_0/rocksdb/orders"
     newest = sorted(directory.glob("OPTIONS-*"))[-1]
     newest.write_text(newest.read_text().replace("format_version=6", "format_version=7"))
     with pytest.raises(RefusedError, match="table format version 7") as refused:
@@ -101,8 +78,7 @@ def test_a_table_format_that_is_too_new_is_refused(tmp_path: Path) -> None:
 
 
 def _written_by(version: str, base: Path) -> None:
-    shutil.copytree(STATE, base / "orders-app")
-    for options in base.glob("orders-app/*/rocksdb/orders/OPTIONS-*"):
+    for options in copy_fixture(base).glob("*/rocksdb/orders/OPTIONS-*"):
         options.write_text(re.sub(r"rocksdb_version=[0-9.]+", f"rocksdb_version={version}", options.read_text()))
 
 
@@ -117,15 +93,8 @@ def test_an_owner_too_old_for_the_new_store_is_refused(tmp_path: Path) -> None:
 
 def test_a_newer_owner_that_is_named_gets_the_store_of_an_older_one(tmp_path: Path) -> None:
     _written_by("5.18.4", tmp_path)
-    spec = make_spec(
-        tmp_path,
-        tmp_path / "orders-app",
-        source_format="kafka-streams.key-value",
-        target_format="kafka-streams.timestamped-key-value",
-        source={"store": "orders"},
-        target={"version": "3.9"},
-        conversion={"allow": ["unclean-source"]},
-    )
+    sections = {"source": {"store": "orders"}, "target": {"version": "3.9"}}
+    spec = kafka_spec(tmp_path, tmp_path / "orders-app", conversion={"allow": ["unclean-source"]}, **sections)
     assert run(spec).state == "published"
 
 
@@ -142,12 +111,11 @@ REFUSED = "only the broker knows whether the changelog ends there"
 
 @pytest.fixture
 def app(tmp_path: Path) -> Path:
-    shutil.copytree(STATE, tmp_path / "orders-app")
     (tmp_path / "upper_case.py").write_text(
         "from dataclasses import replace\n\n"
         "def convert(record):\n    return replace(record, value=record.value.upper())\n"
     )
-    return tmp_path / "orders-app"
+    return copy_fixture(tmp_path)
 
 
 def upper_spec(app: Path, *allow: str, **sections: object) -> Spec:
@@ -264,11 +232,11 @@ def test_or_from_being_published(app: Path) -> None:
 
 @pytest.mark.parametrize("verb", ["plan", "doctor", "run"])
 def test_the_command_takes_the_ends_of_the_broker(app: Path, verb: str) -> None:
-    file = app.parent / "migration.toml"
-    file.write_text(
-        'name = "orders"\nwork_dir = "work"\n[source]\nformat = "kafka-streams.key-value"\npath = "orders-app"\n'
-        'store = "orders"\n[target]\nformat = "kafka-streams.timestamped-key-value"\npath = "new/orders-app"\n'
-        '[conversion]\nfunction = "upper_case:convert"\nallow = ["changelog"]\n'
+    file = spec_file(
+        app.parent / "migration.toml",
+        source={"format": KEY_VALUE, "path": "orders-app", "store": "orders"},
+        target={"format": TIMESTAMPED, "path": "new/orders-app"},
+        conversion={"function": "upper_case:convert", "allow": ["changelog"]},
     )
     options = [] if verb == "plan" else ["--no-spark"]
     confirmed = [f"--changelog-end={name}={end}" for name, end in ends_of(app).items()]

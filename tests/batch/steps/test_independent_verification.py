@@ -33,13 +33,7 @@ from tests.shared.windowed import (
     windowed_spec,
     windows,
 )
-from tests.support import (
-    make_families,
-    make_store,
-    numbered,
-    raises,
-    raw_spec,
-)
+from tests.support import make_families, make_store, numbered, raises, raw_spec
 
 Mode = Literal["full", "digest"]
 MODES = pytest.mark.parametrize("mode", ["full", "digest"])

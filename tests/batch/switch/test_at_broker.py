@@ -138,13 +138,7 @@ def test_what_the_broker_says_keeps_a_cutover_from_beginning(make: Make) -> None
     consumer.poll(10)
     raises(RefusedError, f"group {app.name} has 1 member", cutover, app.spec)
     consumer.close()
-    producer = Producer(
-        {"bootstrap.servers": app.broker.bootstrap, "transactional.id": f"{app.name}-dead", "log_level": 0}
-    )
-    producer.init_transactions(10)
-    producer.begin_transaction()
-    producer.produce(topic=app.topic, partition=1, key=b"k", value=b"v")
-    producer.flush()
+    producer = _left_open(app, f"{app.name}-dead")
     raises(RefusedError, f"a transaction is open in {app.topic}, partition 1", cutover, app.spec)
     producer.abort_transaction()
     _claim(app, last_offset=10**6)
@@ -257,11 +251,7 @@ def test_tails_are_cut_over_and_left_again(make: Make) -> None:
         app.write(app.topic, number, {first: (b"later", NOW), b"new": (b"value", NOW)})
     catch_up(app.spec)
     (app.base / app.name / "kafka-streams-process-metadata").write_text('{"processId": "p"}', encoding="ascii")
-    dead = Producer({"bootstrap.servers": app.broker.bootstrap, "transactional.id": f"{app.name}-p-1", "log_level": 0})
-    dead.init_transactions(10)
-    dead.begin_transaction()
-    dead.produce(topic=app.topic, partition=1, key=b"k", value=b"v")
-    dead.flush()
+    dead = _left_open(app, f"{app.name}-p-1")
     raises(RefusedError, "a transaction is open", cutover, app.spec)
     cutover(app.spec, fence=True)
     for number in range(2):
@@ -275,6 +265,18 @@ def test_tails_are_cut_over_and_left_again(make: Make) -> None:
     rollback(app.spec)
     assert app.is_old()
     assert abandon(app.spec).removed_topics == (app.new_topic,)
+    del dead
+
+
+def _left_open(app: Switched, transactional_id: str) -> Producer:
+    """A producer that has written a record, and commits nothing."""
+    identity = {"bootstrap.servers": app.broker.bootstrap, "transactional.id": transactional_id}
+    producer = Producer({**identity, "log_level": 0})
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    producer.produce(topic=app.topic, partition=1, key=b"k", value=b"v")
+    producer.flush()
+    return producer
 
 
 def test_new_writes_are_discarded_from_a_changelog_too(make: Make) -> None:
@@ -291,13 +293,10 @@ def test_what_a_killed_rollback_left_open_does_not_hold_up_the_next_one(make: Ma
     cutover(app.spec)
     migration_id = read_ledger(app.spec.home)[-1].migration_id
     ident = transactional_id(migration_id, TopicPart(store_partition="0_1/orders", database="undo"))
-    killed = Producer({"bootstrap.servers": app.broker.bootstrap, "transactional.id": ident, "log_level": 0})
-    killed.init_transactions(10)
-    killed.begin_transaction()
-    killed.produce(topic=app.topic, partition=1, key=b"k", value=b"half of it")
-    killed.flush()
+    killed = _left_open(app, ident)
     assert rollback(app.spec).state == "rolled back"
     assert _old_restored(app)
+    del killed
 
 
 def test_a_half_written_changelog_is_given_up_with_its_old_values_and_times(

@@ -1,6 +1,5 @@
 """Damage that comes after the verification: noticed before the old stores go, and while there is a way back."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,17 +11,22 @@ from migrate.cli.main import main
 from migrate.errors import ExitCode
 from tests.batch.switch.support import DATA, FIRST, LATE, Application
 from tests.shared.windowed import MINUTE, PLAIN, window_key, windowed_spec
-from tests.support import make_families, make_store, numbered, open_store, raises, raw_spec, spec_file, tree_state
+from tests.support import (
+    flip_byte,
+    make_families,
+    make_store,
+    numbered,
+    open_store,
+    raises,
+    raw_spec,
+    spec_file,
+    tree_state,
+)
 
 
 def flip(file: Path) -> Path:
     """One bit of its first block, as a disk does: without another size or time."""
-    status = file.stat()
-    content = bytearray(file.read_bytes())
-    content[len(content) // 8] ^= 0x10
-    with file.open("r+b") as there:
-        there.write(content)
-    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    flip_byte(file, file.stat().st_size // 8, 0x10, quietly=True)
     return file
 
 
