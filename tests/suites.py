@@ -23,7 +23,6 @@ REAL = (
     "batch/run/test_two_hosts.py",
     "batch/status/test_watch.py",
     "batch/switch/test_confirmation.py",
-    "batch/switch/test_full_disk.py",
     "batch/switch/test_killed.py",
     "batch/switch/test_watched.py",
     "batch/test_run_log.py",
@@ -170,7 +169,6 @@ GROUPS = {
     "serial": (
         "bad_input/test_full_disk.py",
         "batch/switch/test_confirmation.py",
-        "batch/switch/test_full_disk.py",
         "batch/switch/test_watched.py",
         "batch/test_run_lock.py",
         "serve/test_scans.py",

@@ -5,14 +5,16 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from migrate import MigrationError, Spec, cutover, finalize, rollback, run
 from migrate.errors import ExitCode
+from migrate.model.events import Event, Listener
 from tests.bad_input.support import (
     Migration,
     app_migration,
@@ -23,7 +25,7 @@ from tests.bad_input.support import (
     raw_records,
 )
 from tests.shared.commands import Commands
-from tests.support import small_disk
+from tests.support import make_store, numbered, raises, raw_spec, read_family, small_disk
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0 or shutil.which("mount") is None, reason="only root may mount a disk"
@@ -140,6 +142,63 @@ def test_a_disk_that_fills_up_after_the_new_directory_appeared(commands: Command
     check_clear(outcome, ExitCode.FAILED, "cannot write the ledger", "No space left", "run the same command again")
     filler.unlink()
     raw.completes({".": raw_records()})
+
+
+@pytest.fixture
+def migrated(disk: Path) -> Spec:
+    """A store and its work_dir on that disk, migrated and verified."""
+    spec = raw_spec(disk, make_store(disk / "old", numbered(500)), target={"path": None})
+    run(spec)
+    return spec
+
+
+def filling(disk: Path, name: str) -> Listener:
+    """Fills the disk to the last byte when the event comes."""
+
+    def listener(event: Event) -> None:
+        if event.name == name:
+            exec(FILL.format(filler=str(disk / "filler"), pages=0), {})
+
+    return listener
+
+
+@pytest.mark.parametrize(
+    ("verb", "event"),
+    [
+        (cutover, "cutover.started"),
+        (cutover, "cutover.checked"),
+        (cutover, "cutover.intended"),
+        (cutover, "cutover.exchanged"),
+        (cutover, "cutover.done"),
+        (rollback, "rollback.started"),
+        (rollback, "rollback.intended"),
+        (rollback, "rollback.exchanged"),
+        (rollback, "rollback.done"),
+        (finalize, "finalize.started"),
+    ],
+)
+def test_a_switch_is_finished_once_there_is_space(
+    verb: Callable[..., object], event: str, migrated: Spec, disk: Path
+) -> None:
+    if verb is not cutover:
+        cutover(migrated)
+    with pytest.raises(MigrationError, match="No space left on device") as caught:
+        verb(migrated, on_event=filling(disk, event))
+    assert caught.value.exit_code is ExitCode.FAILED
+    assert "make space" in caught.value.hint
+    assert read_family(disk / "old") == numbered(500), "whichever store stands there, it is whole"
+    (disk / "filler").unlink()
+    verb(migrated)
+    assert read_family(disk / "old") == numbered(500)
+
+
+def test_what_a_full_disk_needs_to_be_finalized_may_be_removed_by_hand(migrated: Spec, disk: Path) -> None:
+    cutover(migrated)
+    filling(disk, "now")(Event("now"))
+    raises(MigrationError, "No space left on device", finalize, migrated)
+    for name in ("chunks", "snapshot"):
+        shutil.rmtree(migrated.home / name)
+    assert finalize(migrated).state == "finalized"
 
 
 def fails_on_a_full_disk(migration: Migration, event: str, filler: Path, *, pages: int = 0) -> None:

@@ -56,6 +56,16 @@ def set_option(file: Path, option: str, value: str) -> None:
     file.write_text("\n".join(changed) + "\n", encoding="utf-8")
 
 
+def written_by(version: str) -> Do:
+    """By this version of RocksDB, as its OPTIONS files say."""
+
+    def change(migration: Migration) -> None:
+        for file in migration.source.glob("*/rocksdb/orders/OPTIONS-*"):
+            set_option(file, "rocksdb_version", version)
+
+    return change
+
+
 def older_options(migration: Migration) -> None:
     """Only the newest OPTIONS file counts."""
     older = migration.source / "0_1/rocksdb/orders/OPTIONS-000006"
@@ -161,6 +171,14 @@ def upper() -> Stores:
     }
 
 
+def versions() -> Stores:
+    """Each value as the latest one, since noon."""
+    return {
+        path: {b"\xff" * 8 + key: NOON.to_bytes(8, "big") + value[8:] for key, value in found.items()}
+        for path, found in expected_orders().items()
+    }
+
+
 def says_allowed(migration: Migration) -> None:
     published(upper)(migration)
     assert "the changelog no longer matches the store (allowed by name)" in migrate.run(migration.load()).changelog
@@ -212,6 +230,7 @@ OWN_CODE = [
     ("merge_operator", "com.example.SumOperator", "merge operator 'com.example.SumOperator'", "its own application"),
     ("table_factory", "PlainTable", "is stored as 'PlainTable'", "block-based"),
     ("table_factory", "CuckooTable", "is stored as 'CuckooTable'", "block-based"),
+    ("format_version", "7", "table format version 7", "nothing is damaged", "SetFormatVersion(6)"),
 ]
 OWN_STORES = [
     ("KSTREAM-OUTERSHARED-0000000007-store", "the list store of an outer or left join"),
@@ -254,7 +273,7 @@ SITUATIONS = [
         f"kafka-streams.versioned records since when each value holds, which {KEY_VALUE} does not",
         "next: give one time for all values: [conversion] default_timestamp_ms",
         target={"format": "kafka-streams.versioned"},
-        then=completes(stores=dict, conversion={"default_timestamp_ms": NOON - 300_000})),
+        then=completes(stores=versions, conversion={"default_timestamp_ms": NOON})),
     app("a function over a changelog", REFUSED, *CHANGELOG, "misread",
         do=lambda migration: migration.module(UPPER)),
     app("a function over a changelog, as allowed", conversion={"allow": ["changelog", "unclean-source"]},
@@ -274,6 +293,10 @@ SITUATIONS = [
     *(app(f"a store of 4.3 for {version}", target={"version": version}, do=of_4_3, then=then)
       for version, then in (("3.9", offsets_in_files), ("4.0.1", offsets_in_files), ("4.2", offsets_in_files),
                             ("4.3", nothing), ("4.3.1", nothing))),
+    app("an owner too old for the new store", REFUSED, "written by RocksDB 5.18.4, which cannot read the new store",
+        '[target] version = "4.1"', do=written_by("5.18.4"),
+        then=completes(conversion={"allow": ["unclean-source"]}, target={"version": "3.9"})),
+    app("the oldest owner that reads the new store", do=written_by("6.6.4"), then=published(expected_orders)),
     *(app(f"an older store for {version}", target={"version": version}, then=published(expected_orders))
       for version in ("3.9.1", "4.2.0", "4.3")),
     app("a conversion that there is not", REFUSED,

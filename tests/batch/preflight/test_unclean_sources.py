@@ -1,6 +1,5 @@
 """What an application that did not stop cleanly leaves behind, and what a migration makes of it."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -65,42 +64,6 @@ def test_it_is_refused_where_the_changelog_would_bring_old_records_back(damage: 
     assert "unclean-source" in raises(RefusedError, said, run, upper_spec(app)).hint
     assert not (app.parent / "work").exists()
     assert run(upper_spec(app, "unclean-source")).state == "published"
-
-
-def test_a_table_format_that_is_too_new_is_refused(tmp_path: Path) -> None:
-    directory = copy_fixture(tmp_path) / "0_0/rocksdb/orders"
-    newest = sorted(directory.glob("OPTIONS-*"))[-1]
-    newest.write_text(newest.read_text().replace("format_version=6", "format_version=7"))
-    with pytest.raises(RefusedError, match="table format version 7") as refused:
-        run(spec_in(tmp_path))
-    assert "nothing is damaged" in refused.value.hint
-    assert "SetFormatVersion(6)" in refused.value.hint
-
-
-def _written_by(version: str, base: Path) -> None:
-    for options in copy_fixture(base).glob("*/rocksdb/orders/OPTIONS-*"):
-        options.write_text(re.sub(r"rocksdb_version=[0-9.]+", f"rocksdb_version={version}", options.read_text()))
-
-
-def test_an_owner_too_old_for_the_new_store_is_refused(tmp_path: Path) -> None:
-    _written_by("5.18.4", tmp_path)
-    with pytest.raises(RefusedError, match=r"written by RocksDB 5\.18\.4, which cannot read the new store") as refused:
-        run(spec_in(tmp_path))
-    assert '[target] version = "4.1"' in (refused.value.hint or "")
-    assert not (tmp_path / "work").exists()
-    assert [each.name for each in plan(spec_in(tmp_path)).checks if each.outcome == "failed"] == ["target.version"]
-
-
-def test_a_newer_owner_that_is_named_gets_the_store_of_an_older_one(tmp_path: Path) -> None:
-    _written_by("5.18.4", tmp_path)
-    sections = {"source": {"store": "orders"}, "target": {"version": "3.9"}}
-    spec = kafka_spec(tmp_path, tmp_path / "orders-app", conversion={"allow": ["unclean-source"]}, **sections)
-    assert run(spec).state == "published"
-
-
-def test_the_oldest_owner_that_can_read_the_new_store_needs_no_word(tmp_path: Path) -> None:
-    _written_by("6.6.4", tmp_path)
-    assert run(spec_in(tmp_path)).state == "published"
 
 
 # An application that was started again, processed records and was killed leaves the files of an earlier clean stop.

@@ -5,10 +5,10 @@ from struct import pack
 
 import pytest
 
-from migrate import plan, run, verify
-from migrate.errors import RefusedError, RejectedError
+from migrate import run, verify
+from migrate.errors import RejectedError
 from tests.shared.windowed import OFFSETS, PLAIN, TIMESTAMPED, offsets, windowed_spec
-from tests.support import make_families, raises, read_families, tree_state
+from tests.support import make_families, raises, read_families
 
 KEY_VALUE = "kafka-streams.key-value"
 TIMESTAMPED_KEY_VALUE = "kafka-streams.timestamped-key-value"
@@ -56,15 +56,6 @@ def test_the_latest_value_of_each_key_stays_and_former_ones_are_counted(chunk_si
     assert verify(spec, mode="digest").verification.ok
 
 
-def test_history_is_lost_by_name_alone(tmp_path: Path) -> None:
-    _make(tmp_path, HISTORY | LATEST_RECORDS)
-    with pytest.raises(RefusedError, match="history"):
-        run(windowed_spec(tmp_path, VERSIONED, TIMESTAMPED_KEY_VALUE, **PUBLISHED))
-    before = tree_state(tmp_path)
-    assert plan(windowed_spec(tmp_path, VERSIONED, TIMESTAMPED_KEY_VALUE, **ALLOW, **PUBLISHED)).verdict.go
-    assert tree_state(tmp_path) == before
-
-
 def test_timestamped_values_become_the_latest_versions(tmp_path: Path) -> None:
     records = {key[8:]: value for key, value in LATEST_RECORDS.items()}
     _make(tmp_path, records, TIMESTAMPED)
@@ -82,16 +73,6 @@ def test_a_value_of_unknown_time_cannot_be_a_version(tmp_path: Path) -> None:
     report = run(windowed_spec(tmp_path, TIMESTAMPED_KEY_VALUE, VERSIONED, **accepting, **ALLOW, **PUBLISHED))
     assert (report.totals.rejected, report.totals.records_out) == (1, len(KEYS) - 1)
     assert LATEST + b"k001" not in _published(tmp_path)[PLAIN]
-
-
-def test_plain_values_need_a_time_to_become_versions(tmp_path: Path) -> None:
-    _make(tmp_path, {key: b"v" + key for key in KEYS})
-    with pytest.raises(RefusedError, match=r"\[conversion\] default_timestamp_ms"):
-        run(windowed_spec(tmp_path, KEY_VALUE, VERSIONED, **ALLOW, **PUBLISHED))
-    timed = {"conversion": {**ALLOW["conversion"], "default_timestamp_ms": TIME}}
-    run(windowed_spec(tmp_path, KEY_VALUE, VERSIONED, name="timed", **timed, **PUBLISHED))
-    expected = {LATEST + key: pack(">q", TIME) + b"v" + key for key in KEYS}
-    assert _published(tmp_path)[PLAIN] == dict(sorted(expected.items()))
 
 
 def test_a_function_converts_former_values_too(tmp_path: Path) -> None:
