@@ -136,7 +136,6 @@ LONG = (
     "spark/test_masters.py::test_a_master_that_does_not_answer_is_a_refusal[doctor-yarn]",
     "spark/test_speculation.py",
     "spark/test_spark_submit.py::test_a_session_of_the_user_s_takes_several_runs_and_leaves_nothing",
-    "spark/test_two_drivers.py::test_free_runners_do_no_harm",
     "tutorials/test_walk.py",
 )
 """Of `make test-long`: too long for every change, or tests of the tests themselves."""

@@ -20,11 +20,7 @@ from tests.spark.job import Job
 from tests.support import make_families
 
 SEGMENT = 15 * MINUTE
-FIRST = {
-    "type": "record",
-    "name": "Count",
-    "fields": [{"name": "count", "type": "int"}],
-}
+FIRST = {"type": "record", "name": "Count", "fields": [{"name": "count", "type": "int"}]}
 SECOND = {**FIRST, "fields": [{"name": "count", "type": "long"}, {"name": "of", "type": "string", "default": "all"}]}
 _SPEC = """
 name = "windows"

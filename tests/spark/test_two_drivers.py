@@ -128,19 +128,3 @@ def test_a_driver_on_spark_is_fenced_off_too(tmp_path: Path, calm: Calm) -> None
     assert "another run of this migration has taken over" in fenced.errors
     assert tree_state(scene.folder / "new") == published
     assert_right(scene, Job(0, "", ""), calm)
-
-
-@pytest.mark.parametrize("seconds", [0, 0.1, 0.3])
-def test_free_runners_do_no_harm(seconds: float, tmp_path: Path, calm: Calm) -> None:
-    """The second one starts a moment after the first one; the plan is there already."""
-    scene = make_scene(tmp_path / "scene")
-    race = _Race(scene)
-    with race.driver("plan.stored") as planner:
-        race.await_driver(0, planner)
-    with race.driver() as first:
-        time.sleep(seconds)
-        with race.driver() as second:
-            codes = {first.end().exit_code, second.end().exit_code}
-    assert codes in ({0, 6}, {0}), "fenced off, or late: migrated already"
-    with race.driver() as third:
-        assert_right(scene, third.end(), calm)

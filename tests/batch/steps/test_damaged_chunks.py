@@ -12,7 +12,7 @@ from migrate.batch.ledger.standing import read_standing
 from migrate.batch.steps.damage import MOST_TIMES
 from migrate.errors import ChunkFailedError, ExitCode, MigrationError
 from migrate.model.events import Event
-from tests.batch.switch.support import StoppedError
+from tests.batch.switch.support import StopAt, StoppedError
 from tests.support import flip_byte, make_store, numbered, raises, raw_spec, read_delta, read_family
 
 pytestmark = pytest.mark.usefixtures("commit_per_chunk")
@@ -35,10 +35,6 @@ def _at(name: str, act: Callable[[], None], *, once: bool = True) -> Callable[[E
             act()
 
     return listener
-
-
-def _stop() -> None:
-    raise StoppedError
 
 
 def _chunks(spec: Spec) -> list[Path]:
@@ -67,15 +63,7 @@ PLACES = {"first": 0, "in a data block": 9000, "in the index": -2000, "in the fo
 @pytest.mark.parametrize("at", PLACES.values(), ids=PLACES)
 @pytest.mark.parametrize("stage", ["chunk.committed", "assemble.committed", "verify.committed"])
 def test_a_damaged_chunk_is_set_aside_and_rewritten(spec: Spec, stage: str, at: int) -> None:
-    number = 0
-
-    def stop_in_the_end(event: Event) -> None:
-        nonlocal number
-        number += event.name == "chunk.committed"
-        if event.name == stage and number > 3:
-            raise StoppedError
-
-    raises(StoppedError, "", run, spec, on_event=stop_in_the_end)
+    raises(StoppedError, "", run, spec, on_event=StopAt(stage, 4 if stage == "chunk.committed" else 1))
     file = _third(spec)
     flip_byte(file, at)
     report = run(spec)
@@ -118,8 +106,7 @@ def test_the_third_time_a_chunk_is_damaged_points_at_the_disk_whatever_run_it_wa
 
 
 def test_other_chunks_are_not_rewritten(spec: Spec) -> None:
-    with pytest.raises(StoppedError):
-        run(spec, on_event=_at("assemble.started", _stop))
+    raises(StoppedError, "", run, spec, on_event=StopAt("assemble.started"))
     before = set(_chunks(spec))
     damaged = _third(spec)
     flip_byte(damaged, 9000)
@@ -149,8 +136,7 @@ def test_a_standalone_verification_names_the_damaged_store_and_the_way_out(spec:
 
 
 def test_damage_in_the_source_is_still_the_sources(spec: Spec, tmp_path: Path) -> None:
-    with pytest.raises(StoppedError):
-        run(spec, on_event=_at("verify.started", _stop))
+    raises(StoppedError, "", run, spec, on_event=StopAt("verify.started"))
     before = _chunks(spec)
     flip_byte(next((tmp_path / "old").glob("*.sst")), 20_000)
     raises(ChunkFailedError, "snapshot", run, spec)
@@ -167,8 +153,7 @@ def test_damaged_rejects_are_written_again(tmp_path: Path, damage: Callable[[Pat
         conversion={"function": "tests.shared.conversions:picky", "allow": ["changelog"]},
         target={"path": None},
     )
-    with pytest.raises(StoppedError):
-        run(spec, on_event=_at("assemble.started", _stop))
+    raises(StoppedError, "", run, spec, on_event=StopAt("assemble.started"))
     expected = sorted(row["key"] for row in read_delta(spec.home / "dead-letters"))
     assert expected
     file = next((spec.home / "chunks").rglob("*.rejects.parquet"))
@@ -183,8 +168,7 @@ def test_damaged_rejects_are_written_again(tmp_path: Path, damage: Callable[[Pat
 
 def test_a_damaged_receipt_is_not_adopted(spec: Spec) -> None:
     """Of a chunk whose row is lost: its count, or its range, would be taken for true."""
-    with pytest.raises(StoppedError):
-        run(spec, on_event=_at("chunk.finished", _stop))
+    raises(StoppedError, "", run, spec, on_event=StopAt("chunk.finished"))
     (receipt,) = (spec.home / "chunks").rglob("*.receipt.json")
     content = json.loads(receipt.read_text())
     end = content["keys"]["end"]

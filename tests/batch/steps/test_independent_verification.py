@@ -161,27 +161,54 @@ def test_a_column_family_that_the_plan_lacks_is_missed(mode: Mode, tmp_path: Pat
     _tampered(raw_spec(tmp_path, source, run={"verify": mode}), _without_last_mapping)
 
 
-@MODES
-def test_an_older_family_that_the_plan_lacks_is_missed(mode: Mode, tmp_path: Path) -> None:
-    timestamped = {key: bytes(8) + value for key, value in RECORDS.items()}
-    families = {"default": numbered(20, prefix=b"old"), "keyValueWithTimestamp": timestamped}
-    make_families(tmp_path / "app/0_0/rocksdb/win", families)
-    (tmp_path / "app/0_0/.checkpoint").write_text(checkpoint("app-win-changelog 0 99"))
-    spec = windowed_spec(tmp_path, "kafka-streams.timestamped-key-value", run={"verify": mode})
-    _tampered(spec, _without_older)
+def _of_the_first_partition(plan: Plan) -> dict[str, object]:
+    return {
+        "store_partitions": plan.store_partitions[:1],
+        "databases": plan.databases[:1],
+        "chunks": tuple(each for each in plan.chunks if each.store_partition == plan.store_partitions[0].id),
+        "new_partitions": plan.new_partitions[:1],
+    }
+
+
+def _stores(folder: Path, *families: dict[str, dict[bytes, bytes]]) -> None:
+    """A task for each."""
+    for number, each in enumerate(families):
+        make_families(folder / f"app/0_{number}/rocksdb/win", each)
+        (folder / f"app/0_{number}/.checkpoint").write_text(checkpoint(f"app-win-changelog {number} 99"))
+
+
+PLAIN, TIMED = "kafka-streams.key-value", "kafka-streams.timestamped-key-value"
+UPGRADING = {
+    "default": numbered(20, prefix=b"old"),
+    "keyValueWithTimestamp": {key: bytes(8) + value for key, value in RECORDS.items()},
+}
+LACKED: dict[str, tuple[Callable[[Plan], dict[str, object]], tuple[str, ...], list[dict[str, dict[bytes, bytes]]]]] = {
+    "an older family": (_without_older, (TIMED,), [UPGRADING]),
+    "an owner's family": (
+        lambda plan: {"databases": _changed(plan, 0, carried_families=())},
+        (PLAIN, TIMED),
+        [{"default": RECORDS, OFFSETS: offsets(5)}],
+    ),
+    "a store partition": (_of_the_first_partition, (PLAIN, TIMED), [{"default": RECORDS}] * 2),
+}
 
 
 @MODES
-def test_an_owners_family_that_the_plan_lacks_is_missed(mode: Mode, tmp_path: Path) -> None:
-    make_families(tmp_path / "app/0_0/rocksdb/win", {"default": RECORDS, OFFSETS: offsets(5)})
-    (tmp_path / "app/0_0/.checkpoint").write_text(checkpoint("app-win-changelog 0 99"))
-    spec = windowed_spec(
-        tmp_path, "kafka-streams.key-value", "kafka-streams.timestamped-key-value", run={"verify": mode}
-    )
-    _tampered(spec, lambda plan: {"databases": _changed(plan, 0, carried_families=())})
+@pytest.mark.parametrize("what", LACKED)
+@pytest.mark.usefixtures("unchecked")
+def test_what_the_plan_lacks_of_an_application_is_missed(what: str, mode: Mode, tmp_path: Path) -> None:
+    change, formats, families = LACKED[what]
+    _stores(tmp_path, *families)
+    _tampered(windowed_spec(tmp_path, *formats, run={"verify": mode}), change)
 
 
 SEGMENT = 15 * MINUTE
+
+
+def _segmented(folder: Path, mode: Mode) -> Spec:
+    make_segments(folder / "app/0_0/win", windows(300, until=4 * SEGMENT), SEGMENT)
+    (folder / "app/0_0/.checkpoint").write_text(checkpoint("app-win-changelog 0 99"))
+    return windowed_spec(folder, **retentions(2 * SEGMENT, 20 * MINUTE), run={"verify": mode})
 
 
 def _without_an_input(plan: Plan) -> dict[str, object]:
@@ -207,30 +234,7 @@ OF_SEGMENTS: dict[str, Callable[[Plan], dict[str, object]]] = {
 @pytest.mark.parametrize("what", OF_SEGMENTS)
 @pytest.mark.usefixtures("unchecked")
 def test_records_of_segments_that_the_plan_lacks_are_missed(what: str, mode: Mode, tmp_path: Path) -> None:
-    make_segments(tmp_path / "app/0_0/win", windows(300, until=4 * SEGMENT), SEGMENT)
-    (tmp_path / "app/0_0/.checkpoint").write_text(checkpoint("app-win-changelog 0 99"))
-    sections = retentions(2 * SEGMENT, 20 * MINUTE)
-    _tampered(windowed_spec(tmp_path, **sections, run={"verify": mode}), OF_SEGMENTS[what])
-
-
-@MODES
-@pytest.mark.usefixtures("unchecked")
-def test_a_store_partition_that_the_plan_lacks_is_missed(mode: Mode, tmp_path: Path) -> None:
-    for task in ("0_0", "0_1"):
-        make_store(tmp_path / f"app/{task}/rocksdb/win", RECORDS)
-        (tmp_path / f"app/{task}/.checkpoint").write_text(checkpoint(f"app-win-changelog {task[-1]} 99"))
-    spec = windowed_spec(
-        tmp_path, "kafka-streams.key-value", "kafka-streams.timestamped-key-value", run={"verify": mode}
-    )
-    _tampered(
-        spec,
-        lambda plan: {
-            "store_partitions": plan.store_partitions[:1],
-            "databases": plan.databases[:1],
-            "chunks": tuple(each for each in plan.chunks if each.store_partition == plan.store_partitions[0].id),
-            "new_partitions": plan.new_partitions[:1],
-        },
-    )
+    _tampered(_segmented(tmp_path, mode), OF_SEGMENTS[what])
 
 
 @MODES
@@ -239,10 +243,8 @@ def test_records_that_planning_overlooks_are_found_in_the_snapshot(
 ) -> None:
     """Also by what a verification and a plan have in common."""
     monkeypatch.setattr(make, "pre_upgrade_families", lambda *_: ())
-    timestamped = {key: bytes(8) + value for key, value in RECORDS.items()}
-    make_families(tmp_path / "app/0_0/rocksdb/win", {"default": {b"old": b"v"}, "keyValueWithTimestamp": timestamped})
-    (tmp_path / "app/0_0/.checkpoint").write_text(checkpoint("app-win-changelog 0 99"))
-    spec = windowed_spec(tmp_path, "kafka-streams.timestamped-key-value", run={"verify": mode})
+    _stores(tmp_path, {**UPGRADING, "default": {b"old": b"v"}})
+    spec = windowed_spec(tmp_path, TIMED, run={"verify": mode})
     raises(VerificationError, r"column family 'default', key \"old\"", run, spec)
 
 
@@ -256,10 +258,7 @@ def test_times_that_planning_overlooks_are_found(mode: Mode, tmp_path: Path, mon
         return segments
 
     monkeypatch.setattr(make, "new_segments", all_but_one)
-    make_segments(tmp_path / "app/0_0/win", windows(300, until=4 * SEGMENT), SEGMENT)
-    (tmp_path / "app/0_0/.checkpoint").write_text(checkpoint("app-win-changelog 0 99"))
-    spec = windowed_spec(tmp_path, **retentions(2 * SEGMENT, 20 * MINUTE), run={"verify": mode})
-    raises(VerificationError, r"records (of win|that the chunks read)", run, spec)
+    raises(VerificationError, r"records (of win|that the chunks read)", run, _segmented(tmp_path, mode))
 
 
 # What is read

@@ -25,8 +25,7 @@ from migrate.batch.chunk.compare_stores import CompareTask
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.plan.cut import ranges_between
 from migrate.batch.status.status import Watch
-from migrate.batch.steps import comparisons as verify_full
-from migrate.batch.steps import comparisons as verify_ranges
+from migrate.batch.steps import comparisons
 from migrate.batch.stop import Stop
 from migrate.model.events import Event
 from migrate.model.key_range import KeyRange, tiling_flaw
@@ -47,7 +46,7 @@ KEYS = list(RECORDS)
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each range that was compared is committed."""
-    monkeypatch.setattr(verify_ranges, "SECONDS_BETWEEN_COMMITS", 0.0)
+    monkeypatch.setattr(comparisons, "SECONDS_BETWEEN_COMMITS", 0.0)
 
 
 def _spec(base: Path, **how: object) -> Spec:
@@ -152,7 +151,7 @@ def test_a_gap_among_the_committed_ranges_is_compared(tmp_path: Path, monkeypatc
 def test_a_resume_that_leaves_a_gap_counts_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = _assembled(tmp_path)
     _killed(spec)
-    monkeypatch.setattr(verify_full, "ranges_between", lambda *args: ranges_between(*args)[1:])
+    monkeypatch.setattr(comparisons, "ranges_between", lambda *args: ranges_between(*args)[1:])
     caught = raises(MigrationError, "the verification was not whole", verify, spec)
     assert not isinstance(caught, VerificationError)
     assert status(spec).state == "assembled"
@@ -204,7 +203,7 @@ def test_another_conversion_compares_from_the_start(tmp_path: Path, monkeypatch:
     """Even where the identity of the migration is the same."""
     spec = _assembled(tmp_path)
     _killed(spec)
-    monkeypatch.setattr(verify_ranges, "spec_identity", lambda *_: {"function": "another"})
+    monkeypatch.setattr(comparisons, "spec_identity", lambda *_: {"function": "another"})
     assert verify(spec).verification.records_before == 0
 
 
@@ -245,7 +244,7 @@ def test_ranges_between_points_leave_no_gap() -> None:
 
 def test_a_short_verification_commits_its_result_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    assert verify_ranges.SECONDS_BETWEEN_COMMITS > 0.5
+    assert comparisons.SECONDS_BETWEEN_COMMITS > 0.5
     spec = _spec(tmp_path)
     run(spec)
     assert _compared(read_ledger(spec.home)) == []
@@ -253,7 +252,7 @@ def test_a_short_verification_commits_its_result_only(tmp_path: Path, monkeypatc
 
 def test_a_request_to_stop_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = _assembled(tmp_path)
-    monkeypatch.setattr(verify_ranges, "SECONDS_BETWEEN_COMMITS", 3600.0)
+    monkeypatch.setattr(comparisons, "SECONDS_BETWEEN_COMMITS", 3600.0)
     stop, watch = Stop(), StopAt()
 
     def ask(event: Event) -> None:

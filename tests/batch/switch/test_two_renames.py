@@ -89,40 +89,21 @@ def test_there_and_back(app: Application) -> None:
 
 
 @pytest.mark.parametrize("partition", [FIRST, THIRD])
-def test_a_cutover_killed_between_the_two_is_finished_by_the_next(partition: str, app: Application) -> None:
+@pytest.mark.parametrize(("killed", "after"), [(cutover, cutover), (cutover, rollback), (rollback, rollback)])
+def test_a_switch_killed_between_the_two_is_finished_or_taken_back(
+    killed: Callable[[Spec], object], after: Callable[[Spec], object], partition: str, app: Application
+) -> None:
     old, said = old_files(app), lines(app)
-    with killed_before_a_rename_to(app.live(partition)):
+    if killed is rollback:
         cutover(app.spec)
+    with killed_before_a_rename_to(app.live(partition)):
+        killed(app.spec)
     check_gap(app, partition)
-    cutover(app.spec)
-    assert app.standing() == {"new"}
-    assert {partition: content(app.shelved(partition)) for partition in PARTITIONS} == old
-    assert lines(app) == said
-
-
-@pytest.mark.parametrize("partition", [FIRST, THIRD])
-def test_a_cutover_killed_between_the_two_is_taken_back_by_a_rollback(partition: str, app: Application) -> None:
-    old, said = old_files(app), lines(app)
-    with killed_before_a_rename_to(app.live(partition)):
-        cutover(app.spec)
-    rollback(app.spec)
-    assert old_files(app) == old
+    after(app.spec)
+    assert {each: content(app.shelved(each) if after is cutover else app.live(each)) for each in PARTITIONS} == old
     assert lines(app) == said
     assert cutover(app.spec).state == "cut over"
     assert app.standing() == {"new"}
-
-
-@pytest.mark.parametrize("partition", [FIRST, THIRD])
-def test_a_rollback_killed_between_the_two_is_finished_by_the_next(partition: str, app: Application) -> None:
-    old, said = old_files(app), lines(app)
-    cutover(app.spec)
-    with killed_before_a_rename_to(app.live(partition)):
-        rollback(app.spec)
-    check_gap(app, partition)
-    rollback(app.spec)
-    assert old_files(app) == old
-    assert lines(app) == said
-    assert cutover(app.spec).state == "cut over"
 
 
 def test_a_rollback_killed_before_the_new_store_is_back_in_its_place(app: Application) -> None:
@@ -178,7 +159,7 @@ def test_killed_at_an_event(name: str, app: Application) -> None:
     cutover(app.spec)
     assert (app.standing(), lines(app)) == ({"new"}, said)
     with pytest.raises(StoppedError):
-        rollback(app.spec, on_event=StopAt(name.replace("cutover", "rollback").replace("old-set-aside", "intended")))
+        rollback(app.spec, on_event=StopAt(name.replace("cutover", "rollback")))
     rollback(app.spec)
     assert (app.standing(), lines(app)) == ({"old"}, said)
 
