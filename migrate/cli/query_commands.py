@@ -158,8 +158,13 @@ def serve(
     from migrate.serve.server import listening
     from migrate.spec.spec import load_spec
 
-    spec = load_spec(place) if Path(place).is_file() else None
-    stores = _stores(place, spec, side, {name: value for name, value in of_a_path.items() if value is not None})
+    given = {name: value for name, value in of_a_path.items() if value is not None}
+    is_spec = Path(place).is_file()
+    if is_spec and given:  # told before what may be wrong with the file
+        option = f"--{next(iter(given)).removesuffix('_id').replace('_', '-')}"
+        raise SpecError(f"{option} goes with a directory, and {place} is a file", hint="the spec says how to read it")
+    spec = load_spec(place) if is_spec else None
+    stores = _stores(place, spec, side, given)
     router, sides = routing.router(stores, Path(place)), None if spec is None else SideBySideStores(spec)
     service = listening(stores, host=host, port=port, router=router, sides=sides, stale=stale)
     if not current_output().quiet:
@@ -177,11 +182,6 @@ def _stores(
     from migrate.spec.serdes import stated_serde
 
     if spec is not None:
-        if of_a_path:
-            option = f"--{next(iter(of_a_path)).removesuffix('_id').replace('_', '-')}"
-            raise SpecError(
-                f"{option} goes with a directory, and {place} is a file", hint="the spec says how to read it"
-            )
         return QueryableStores.of_migration(spec, side=side, stale=True)
     if "store" not in of_a_path or "format_id" not in of_a_path:
         raise SpecError(f"{place} is a directory: which store of it?", hint="give --store and --format")
