@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rocksdict import Options, Rdict
@@ -24,6 +23,10 @@ OSLO = b"\x01\x02\x04city\x04\x04name\x04OsloKari"
 
 def same(record: StateRecord) -> StateRecord:
     return record
+
+
+Function = Callable[[StateRecord], StateRecord]
+EITHER = pytest.mark.parametrize("function", [None, same], ids=["program", "function"])
 
 
 @pytest.fixture
@@ -59,11 +62,9 @@ def test_plan_and_run_refuse_a_store_that_has_one(make: Callable[..., Path], tmp
     assert tree_state(source) == before
 
 
-@pytest.mark.parametrize("function", [None, same], ids=["program", "function"])
+@EITHER
 def test_a_run_that_meets_one_later_fails_at_it(
-    function: Any,  # noqa: ANN401
-    make: Callable[..., Path],
-    tmp_path: Path,
+    function: Function | None, make: Callable[..., Path], tmp_path: Path
 ) -> None:
     """In a large store no sample may have it."""
     source = make({**numbered(8000), b"last": b""}, {b"key-04711-more": [(b"city", b"Oslo")]})
@@ -73,15 +74,11 @@ def test_a_run_that_meets_one_later_fails_at_it(
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize("function", [None, same], ids=["program", "function"])
+@EITHER
 @pytest.mark.parametrize("verify", ["full", "digest"])
 @pytest.mark.parametrize("policy", ["skip", "dead-letter"])
 def test_those_that_may_be_rejected_are_left_out_whole_and_counted(
-    policy: str,
-    verify: str,
-    function: Any,  # noqa: ANN401
-    make: Callable[..., Path],
-    tmp_path: Path,
+    policy: str, verify: str, function: Function | None, make: Callable[..., Path], tmp_path: Path
 ) -> None:
     of_run = {"on_reject": policy, "max_rejects": 2, "verify": verify}
     conversion = {} if function is None else {"function": function}
@@ -114,14 +111,10 @@ def test_a_store_that_is_read_by_itself_names_it(make: Callable[..., Path], *, r
         assert dict(store.range(min(PLAIN))) == PLAIN
 
 
-@pytest.mark.parametrize("function", [None, same], ids=["program", "function"])
+@EITHER
 @pytest.mark.parametrize("elsewhere", [True, False])
 def test_the_adapter_leaves_it_in_the_old_store(
-    function: Any,  # noqa: ANN401
-    make: Callable[..., Path],
-    tmp_path: Path,
-    *,
-    elsewhere: bool,
+    function: Function | None, make: Callable[..., Path], tmp_path: Path, *, elsewhere: bool
 ) -> None:
     source = make(PLAIN)
     path, old_path = (tmp_path / "new", source) if elsewhere else (source, None)
