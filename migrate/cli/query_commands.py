@@ -99,8 +99,7 @@ def get(spec: Spec, key: str, *, store: str | None, window: str | None, is_base6
     from migrate.queries.side_by_side import SideBySideStores, stated_window
     from migrate.show.sides import show_get
 
-    encoding = "base64" if is_base64 else None
-    report = SideBySideStores(spec).get(store, key, stated_window(window), encoding=encoding)
+    report = SideBySideStores(spec).get(store, key, stated_window(window), is_base64=is_base64)
     current_output().show(report, show_get)
 
 

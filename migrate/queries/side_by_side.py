@@ -79,14 +79,21 @@ class SideBySideStores:
         return old, QueryableStores.of_migration(self.spec, side="new", stale=True)
 
     def get(
-        self, store: str | None, key: str, window: Window | None = None, *, encoding: str | None = None
+        self,
+        store: str | None,
+        key: str,
+        window: Window | None = None,
+        *,
+        is_base64: bool = False,
+        encoding: str | None = None,
     ) -> GetReport:
         """The records of one key; in a windowed store those of all its windows, up to MOST_RECORDS.
 
         Args:
             store: its old or its new name; None: the only one of the spec.
             key: the key's text as its serde writes it; of bytes: text in UTF-8, or 0x and hex digits.
-            encoding: how `key` is written otherwise: one of ENCODINGS, such as `base64` of the serialized key.
+            is_base64: `key` is the serialized key in base64.
+            encoding: how `key` is written otherwise: one of ENCODINGS.
             window: one window or session alone.
 
         Raises:
@@ -96,7 +103,7 @@ class SideBySideStores:
         source = self.conversion.source
         if window is not None:
             _check_window(source, window)
-        payload = self._payload(key, encoding)
+        payload = self._payload(key, "base64" if is_base64 else encoding)
         return self._report(store, lambda pair: self._of_key(pair, payload, window), MOST_RECORDS)
 
     def first(self, store: str | None, start: str | None = None, limit: int = 50, *, place: str = "") -> GetReport:

@@ -318,7 +318,7 @@ def test_json_keys_with_spaces_are_found_in_windows(tmp_path: Path) -> None:
     spec = windowed_spec(tmp_path, "kafka-streams.window", conversion={"key": JSON, "allow": ALLOW})
     run(spec)
     key = base64.b64encode(b'{"a" : 1}').decode()
-    assert _verdicts(SideBySideStores(spec).get(None, key, encoding="base64")) == ["equal"]
+    assert _verdicts(SideBySideStores(spec).get(None, key, is_base64=True)) == ["equal"]
 
 
 def test_half_a_surrogate_pair_can_be_printed(tmp_path: Path) -> None:
