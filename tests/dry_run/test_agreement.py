@@ -135,8 +135,8 @@ def test_the_run_that_follows_is_not_kept_from_starting_by_a_dry_run(tmp_path: P
 LOOK_FOREVER = """
 import sys
 from pathlib import Path
-from migrate.batch.run_lock import is_run_at_work
+from migrate.batch.run_lock import pid_at_work
 print("looking", flush=True)
 while True:
-    is_run_at_work(Path(sys.argv[1]))
+    pid_at_work(Path(sys.argv[1]))
 """
