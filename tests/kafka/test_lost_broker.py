@@ -40,6 +40,7 @@ def test_transactions_end_within_the_broker_s_limit(own_broker: Broker, properti
             time.sleep(0 if properties else 1.1)  # in all longer than the limit
         last = writer.finish()
     assert last is not None
+    assert properties or last == 199 + 9, "each second is a transaction of its own, which ends in a marker"
     assert keys(connection, topic, 0, last + 1) == list(range(200))
     claim = Claim(digest="d", owner="o", host="h", state="writing")
     assert change_claims(connection, topic, lambda _: {(topic, 0): claim}) == {(topic, 0): claim}
