@@ -1,11 +1,12 @@
 """Services in processes of their own, each over the state directory of one host."""
 
 import os
+import random
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,12 +29,13 @@ class Served(Asked):
 
 
 def free_addresses(count: int) -> list[str]:
-    """Addresses of this machine that nobody listens on."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    found = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
-    for each in sockets:
-        each.close()
-    return found
+    """Addresses of this machine that nobody listens on, with ports that the system gives to no outgoing connection."""
+    found: set[str] = set()
+    while len(found) < count:
+        port = random.randrange(20_000, 32_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            found.add(f"127.0.0.1:{port}")
+    return list(found)
 
 
 def partition_of(key: str) -> int:
