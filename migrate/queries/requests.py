@@ -427,7 +427,7 @@ def _read(query: Query, partition: Partition, stored: Format, definition: StoreD
             found = versions(query.key, query.time_from, query.time_to, ascending=is_ascending)
         case "window", WindowKeyQuery():
             found = windows.view(*asked).fetch(query.key, query.time_from, query.time_to)
-        case "window", WindowRangeQuery(None, int(time_from), int(time_to)):
+        case "window", WindowRangeQuery(None, time_from, time_to) if time_from is not None and time_to is not None:
             found = windows.view(*asked).fetch_all(time_from, time_to)
         case "session", WindowRangeQuery() if query.key is not None:
             found = Types.session().view(*asked).fetch(query.key)

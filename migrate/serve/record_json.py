@@ -19,7 +19,7 @@ from formats import Format
 from formats.layout import TIMESTAMP
 from migrate.queries.json_values import as_json
 from migrate.queries.open.partition import StoreDefinition
-from migrate.queries.views.composite import ValueAndTimestamp
+from migrate.queries.views.composite import ValueAndTimestamp, VersionedRecord
 from migrate.queries.views.key_value_view import KeyValueView
 from migrate.queries.views.view_types import QueryableStoreType
 from migrate.queries.views.view_types import QueryableStoreTypes as Types
@@ -59,16 +59,14 @@ def check_kind(format_: Format, *kinds: str) -> None:
 def record_of(format_: Format, view: Any, key: object, as_of: int | None) -> Json | None:  # noqa: ANN401
     """The record of a key, or the one that was valid at a time; None: there is none. Raises Problem."""
     check_kind(format_, "key-value", "versioned")
-    if format_.kind == "key-value":
-        if as_of is not None:
-            raise Problem(400, "as_of asks a versioned store, and this is a key-value store", hint="leave it out")
-        found = view.get(key)
-        return None if found is None else _key_value(key, found)
-    version = view.get(key, as_of)
-    if version is None:
-        return None
-    times = {"timestamp": version.timestamp, "valid_to": version.valid_to}
-    return {"key": as_json(key), "value": as_json(version.value), **times}
+    # In the middle of a switch some partitions may be of the other kind.
+    if as_of is not None and any(isinstance(each, KeyValueView) for each in getattr(view, "views", [view])):
+        raise Problem(400, "as_of asks a versioned store, and this is a key-value store", hint="leave it out")
+    found = view.get(key) if as_of is None else view.get(key, as_of)
+    if isinstance(found, VersionedRecord):
+        times = {"timestamp": found.timestamp, "valid_to": found.valid_to}
+        return {"key": as_json(key), "value": as_json(found.value), **times}
+    return None if found is None else _key_value(key, found)
 
 
 def records_in(

@@ -75,7 +75,7 @@ def _function(function: object) -> object:
     return function
 
 
-_AS_NAME = PlainSerializer(lambda function: function if isinstance(function, str) else None)
+_AS_NAME = PlainSerializer(lambda function: function if isinstance(function, str) else None, return_type=str | None)
 """In the stored identity, which has a digest of its own of a function without a name."""
 _Names = Annotated[
     Annotated[tuple[str, ...], Tag("list")] | Annotated[dict[str, str], Tag("table")],

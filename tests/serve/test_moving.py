@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from migrate import cutover, run
 from migrate.queries.open.partition import Partition
 from migrate.queries.open.pinned import PinnedPartition
 from migrate.queries.queryable_stores import QueryableStores
 from migrate.stores.files import exchange
+from tests.queries.open.test_migration import KilledError, kill_at
 from tests.serve.services import ORDERS, Asked, make_orders, orders_of, serving, text_definition
+from tests.support import KEY_VALUE, make_spec
 
 KEY = "/stores/orders/keys/order-007"
 NEW = {key: f"new {value}" for key, value in ORDERS.items()}
@@ -48,6 +51,21 @@ def test_a_query_after_an_exchange_is_answered_from_the_other_store(folder: Path
         assert (again.status_code, again.json()["value"]) == (200, expected)
     assert again.headers["etag"] == first.headers["etag"]
     assert asked.metric("retries_total") == 2
+
+
+def test_in_the_middle_of_a_cut_over_to_versions_each_partition_answers_in_its_own_format(tmp_path: Path) -> None:
+    app, versioned = make_orders(tmp_path / "app"), "kafka-streams.versioned"
+    sections = {"source": {"stores": ["orders"]}, "target": {"path": None}, "conversion": {"default_timestamp_ms": 7}}
+    spec = make_spec(tmp_path, app, source_format=KEY_VALUE, target_format=versioned, **sections)
+    run(spec)
+    with pytest.raises(KilledError):
+        cutover(spec, on_event=kill_at("cutover.exchanged", 1))
+    with serving(QueryableStores.of_migration(spec)) as asked:
+        keys = "/stores/orders/keys/{}?encoding=text"
+        found = [asked.found(keys.format(f"order-00{number}")) for number in range(2)]
+        assert [each.get("timestamp") for each in found] == [7, None]
+        asked.problem(keys.format("none"), 404)
+        assert "as_of asks a versioned store" in asked.problem(f"{keys.format('order-000')}&as_of=7", 400)
 
 
 def test_a_cursor_of_before_an_exchange_is_a_conflict(folder: Path, asked: Asked) -> None:

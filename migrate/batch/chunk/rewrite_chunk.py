@@ -58,6 +58,7 @@ class Attempt:
     """One attempt at such a task: the records that it leaves out, and its files, which no other attempt names."""
 
     def __init__(self, task: ConvertingTask, number: int, partition: str, folder: Path) -> None:
+        self._started = time.perf_counter()
         make_directories(folder)
         self.name = attempt_name(task.run_id, number)
         self.folder = folder
@@ -68,7 +69,6 @@ class Attempt:
         where = (str(task), partition, self._rejects_file, task.max_rejects)
         self.rejects = reject_policy(task.on_reject, *where, has_function=has_function)
         self._home, self._revision = task.home, task.revision
-        self._started = time.perf_counter()
 
     def facts(self) -> dict[str, Any]:
         """What a receipt says of every attempt that has ended; the file of rejects is durable then."""
