@@ -54,8 +54,8 @@ def module(code: str, function: str = "convert") -> Do:
 
 def body(lines: str, before: str = "") -> Do:
     """A function with this body, of `record`."""
-    head = f"from dataclasses import replace\nimport itertools, random\ncount = itertools.count()\n{before}\n"
-    return module(f"{head}def convert(record):\n{textwrap.indent(textwrap.dedent(lines), '    ')}\n")
+    head = "from dataclasses import replace\nimport itertools, random\ncount, seen = itertools.count(), set()"
+    return module(f"{head}\n{before}\ndef convert(record):\n{textwrap.indent(textwrap.dedent(lines), '    ')}\n")
 
 
 def one(result: str) -> Do:
@@ -182,6 +182,7 @@ NO_HEADERS = [
 IMPURE = {
     "random": "return replace(record, value=random.randbytes(8))",
     "counter": "return replace(record, value=record.value + b'%d' % next(count))",
+    "set": "seen.symmetric_difference_update({record.key})\nreturn record if record.key in seen else None",
 }
 NO_ORDER = "the conversion changes the order of keys"
 TWO_BECOME_ONE = "two old keys become one"

@@ -30,7 +30,7 @@ def test_between_two_renames_no_store_partition_is_without_a_store(
     assert len(moved) >= 2 * len(PARTITIONS), "each old store is shelved, and taken back"
 
 
-@pytest.mark.parametrize("name", ["intended", "positioned", "exchanged", "old-set-aside", "done"])
+@pytest.mark.parametrize("name", ["started", "checked", "intended", "positioned", "exchanged", "old-set-aside", "done"])
 def test_no_process_can_open_the_stores_meanwhile(name: str, app: Application) -> None:
     """RocksDB and Kafka Streams take these locks first; what is exchanged takes its lock file with it."""
     locks = [app.path / ".lock", *(path / "LOCK" for path in map(app.live, PARTITIONS))]
