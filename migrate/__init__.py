@@ -35,7 +35,7 @@ _HOMES = {
     "migrate.dry_run.dry_run_report": (
         "ChangelogPlan Cost DryRunReport Inventory SampleConversion Segmentation Verdict"
     ),
-    "migrate.dual.access": "Progress",
+    "migrate.dual.converging": "Converging Progress",
     "migrate.dual.dual_store": "DualReadStore",
     "migrate.dual.handles": "DualReadArguments ReadHandle Stores",
     "migrate.dual.store_metrics": "StoreMetrics write_metrics",

@@ -32,7 +32,8 @@ from migrate.dry_run.dry_run_report import Inventory as Inventory
 from migrate.dry_run.dry_run_report import SampleConversion as SampleConversion
 from migrate.dry_run.dry_run_report import Segmentation as Segmentation
 from migrate.dry_run.dry_run_report import Verdict as Verdict
-from migrate.dual.access import Progress as Progress
+from migrate.dual.converging import Converging as Converging
+from migrate.dual.converging import Progress as Progress
 from migrate.dual.dual_store import DualReadStore as DualReadStore
 from migrate.dual.handles import DualReadArguments as DualReadArguments
 from migrate.dual.handles import ReadHandle as ReadHandle

@@ -10,10 +10,10 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from time import monotonic
 from typing import NoReturn
 
+from migrate.dual.converging import Progress
 from migrate.dual.dual_scan import ConvertedScan, DualScan
 from migrate.dual.lazy_conversion import LazyConversion
 from migrate.dual.opening import OpenedStores, Policy
@@ -36,23 +36,6 @@ _LOCK_TIMEOUT = 0.05
 _SECONDS_BETWEEN_COMPACTIONS = 60.0
 _MOST_COMPACTED_BYTES = 1 << 30
 """A store of this size is compacted in some seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far the old store has been converted."""
-
-    old_keys_left: int
-    """An estimate; 0 once the old store is empty."""
-    moved_by_read: int = 0
-    moved_by_write: int = 0
-    """Keys that were written and may have had an old copy, which is not checked."""
-    moved_by_delete: int = 0
-    moved_by_converge: int = 0
-    rejected: int = 0
-    """Old records that the sweep found and could not convert."""
-    dropped: int = 0
-    """Old records that `convert` dropped, with `may_drop`: they are in neither store any more."""
 
 
 class DualAccess:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from formats import Function
-from migrate.dual.access import Compactions, DualAccess, Progress
+from migrate.dual.access import Compactions, DualAccess
+from migrate.dual.converging import Progress
 from migrate.dual.lazy_conversion import KeyFunction, LazyConversion, hub_conversion
 from migrate.dual.opening import OpenedStores, Policy, open_stores
 from migrate.dual.store_paths import MAX_SKIPS, StorePaths, find_places

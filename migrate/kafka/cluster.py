@@ -316,7 +316,8 @@ class Cluster:
         """All groups, of whatever protocol, or one with its members: the newer requests know consumers only."""
         with self._failures.explained(doing), catch_warnings():
             simplefilter("ignore", DeprecationWarning)
-            return self._admin.list_groups(*group, timeout=REQUEST_SECONDS)
+            found: list[Any] = self._admin.list_groups(*group, timeout=REQUEST_SECONDS)
+            return found
 
     def _ask(
         self, doing: str, request: Callable[..., Mapping[Any, Future[_Answer]]], about: object, **more: object

@@ -165,7 +165,7 @@ class _Range:
 
 
 def _offset(message: Message[Any, Any]) -> int:
-    offset = message.offset()
+    offset: int | None = message.offset()
     assert offset is not None
     return offset
 

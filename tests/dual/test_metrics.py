@@ -70,7 +70,8 @@ def test_the_same_comes_as_a_file(tmp_path: Path) -> None:
     assert [each.name for each in file.parent.iterdir()] == [file.name]
     names = {family.name for family in text_string_to_metric_families(file.read_text())}
     assert names == {
-        f"stateferry_store_{name}" for name in ("old_keys_left", "converged", "state", "moved", "rejected", "dropped")
+        f"stateferry_store_{name}"
+        for name in ("old_keys_left", "converged", "state", "moved", "rejected", "dropped", "superseded")
     }
 
 

@@ -137,7 +137,8 @@ def test_a_coordinator_that_is_not_ready_is_asked_again(
 
     def refuse_once(asked: list[Any], **more: float) -> Mapping[str, Future[Any]]:
         if not refusals:
-            return request(asked, **more)
+            answers: Mapping[str, Future[Any]] = request(asked, **more)
+            return answers
         refused: Future[Any] = Future()
         refused.set_exception(KafkaException(KafkaError(refusals.pop())))
         return {"late": refused}

@@ -183,12 +183,10 @@ def _remove_records(app: PlainApp) -> None:
     admin = AdminClient({"bootstrap.servers": app.broker.bootstrap})
     deleting = ConfigEntry("cleanup.policy", "compact,delete", incremental_operation=AlterConfigOpType.SET)
     topic = ConfigResource(ResourceType.TOPIC, app.topic, incremental_configs=[deleting])
-    for asked in (
-        lambda: admin.incremental_alter_configs([topic]),
-        lambda: admin.delete_records([TopicPartition(app.topic, 0, app.count + 30)]),
-    ):
-        for done in asked().values():
-            done.result()
+    for done in admin.incremental_alter_configs([topic]).values():
+        done.result()
+    for done in admin.delete_records([TopicPartition(app.topic, 0, app.count + 30)]).values():
+        done.result()
 
 
 def test_what_retention_removed_is_said(broker: Broker, tmp_path: Path) -> None:

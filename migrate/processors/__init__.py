@@ -1,0 +1,1 @@
+"""Dual reading inside stream processors, in the state that they keep themselves. See docs/processors.md."""

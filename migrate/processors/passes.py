@@ -1,0 +1,112 @@
+"""When old values are moved, and how one sees the end: for hosts that assign partitions to processes."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from migrate.errors import SpecError
+
+K = TypeVar("K")
+_LOG = logging.getLogger(__name__)
+_LONGEST_SLICE = 0.05
+
+
+class ConvergePace:
+    """How much a loop may move beside its own work: a share of its time, and so many values between two commits."""
+
+    def __init__(self, share: float, per_checkpoint: int, interval: float) -> None:
+        """`interval`: the seconds between two slices."""
+        if not (0 < share <= 1 and per_checkpoint > 0 and interval > 0):
+            raise SpecError(
+                f"share={share}, per_checkpoint={per_checkpoint}, interval={interval} leave nothing to move in",
+                hint="share is above 0 and at most 1; the others are above 0",
+            )
+        self._share = share
+        self._per_checkpoint = per_checkpoint
+        self._interval = interval
+        self._ended_at = time.monotonic()
+        self._left = per_checkpoint
+
+    @property
+    def is_due(self) -> bool:
+        return time.monotonic() - self._ended_at >= self._interval and self._left > 0
+
+    def slice(self) -> tuple[float, int]:
+        """(when it has to end by the monotonic clock, the most values that it may move)"""
+        now = time.monotonic()
+        earned = (now - self._ended_at) * self._share / max(1 - self._share, 0.01)
+        return now + min(max(earned, 0.001), _LONGEST_SLICE), self._left
+
+    def moved(self, count: int) -> None:
+        """A slice has ended."""
+        self._ended_at = time.monotonic()
+        self._left -= count
+
+    def committed(self) -> None:
+        self._left = self._per_checkpoint
+
+
+@dataclass
+class Pass:
+    """One way through the old values of one assigned partition, in the order of their keys.
+
+    It has no iterator: the host's own may not outlive a slice.
+    """
+
+    name: str
+    """Of the partition, for people."""
+    next_key: bytes = b""
+    has_seen_old: bool = False
+    left: int = 1
+    """An estimate of the old values."""
+    is_converged: bool = False
+
+    def end(self) -> None:
+        """The end of the partition is reached: it has converged if no old value was seen in what is committed."""
+        self.is_converged = not self.has_seen_old
+        self.next_key, self.has_seen_old = b"", False
+        if self.is_converged:
+            self.left = 0
+            _LOG.info("%s has converged: no old value is left in it", self.name)
+
+
+@dataclass
+class Passes(Generic[K]):
+    """Those of all partitions that are assigned to this process."""
+
+    what: str
+    """What is converging, for people."""
+    _passes: dict[K, Pass] = field(default_factory=dict)
+    _has_said_so: bool = False
+
+    def __getitem__(self, partition: K) -> Pass:
+        return self._passes[partition]
+
+    def keep(self, assigned: dict[K, str]) -> None:
+        """Only these, by the host's objects that hold them, with their names; what was known of others is forgotten."""
+        if self._passes.keys() != assigned.keys():
+            self._passes = {each: self._passes.get(each) or Pass(name) for each, name in assigned.items()}
+            self._has_said_so = False
+
+    @property
+    def unfinished(self) -> list[K]:
+        return [each for each, state in self._passes.items() if not state.is_converged]
+
+    @property
+    def left(self) -> int:
+        return sum(state.left for state in self._passes.values() if not state.is_converged)
+
+    def are_converged(self, *, without_rejects: bool) -> bool:
+        """Whether all are, and there is one; says so once, at INFO."""
+        converged = bool(self._passes) and not self.unfinished and without_rejects
+        if converged and not self._has_said_so:
+            self._has_said_so = True
+            _LOG.info(
+                "%s: all that is assigned to this process has converged. Once each process of the group says so, stop "
+                "them all, take the adapter out, and start them all",
+                self.what,
+            )
+        return converged
