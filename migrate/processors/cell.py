@@ -105,7 +105,8 @@ class DualCell(Generic[K, N, O]):
         """Whether `get` finds a value. Raises ConversionError where the conversion decides that, and cannot."""
         if slots.new_value(key) is not MISSING:
             return True
-        return self._converted(slots, key) is not MISSING if self._may_drop else slots.has_old(key)
+        old = self._converted(slots, key) if self._may_drop else slots.old_value(key)
+        return old is not MISSING
 
     def put(self, slots: Slots[K, N, O], key: K, value: N) -> None:
         had_old = slots.has_old(key)
