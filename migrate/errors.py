@@ -198,10 +198,12 @@ _KNOWN: tuple[tuple[int, type[MigrationError], str], ...] = (
 _EXTRA_OF = {
     "confluent_kafka": "kafka",
     "deltalake": "batch",
+    "faust": "faust",
     "jinja2": "batch",
     "pyarrow": "batch",
     "py4j": "spark",
     "pyspark": "spark",
+    "quixstreams": "quix",
     "starlette": "serve",
     "uvicorn": "serve",
 }

@@ -48,7 +48,8 @@ def test_every_extra_that_a_message_or_a_page_names_exists() -> None:
 def test_a_message_names_the_extra_of_each_package() -> None:
     own = {"all": "its parts", "dev": "of no user", "java": "no module of ours", "delta-spark": "read by users alone"}
     own["jinja2"] = "of two extras"
+    modules = {"faust-streaming": "faust"}
     for extra in EXTRAS.keys() - own.keys():
         for package in {re.split(r"[\[=<>]", each)[0] for each in EXTRAS[extra]} - {"stateferry", *own}:
-            error = explain_system_error(ModuleNotFoundError(name=package.replace("-", "_")))
+            error = explain_system_error(ModuleNotFoundError(name=modules.get(package, package.replace("-", "_"))))
             assert error is not None and error.hint.startswith(f"pip install 'stateferry[{extra}]'")
