@@ -58,16 +58,29 @@ class Pass:
 
     name: str
     """Of the partition, for people."""
-    next_key: bytes = b""
-    has_seen_old: bool = False
     left: int = 1
     """An estimate of the old values."""
+    next_key: bytes = b""
+    has_seen_old: bool = False
+    has_seen_rejects: bool = False
     is_converged: bool = False
+    rests: bool = False
+    """Until the next commit, or until rejects have gone: another look would see the same."""
+
+    def moved(self, count: int = 1) -> None:
+        self.has_seen_old = True
+        self.left = max(self.left - count, 1)
+
+    def begin_again(self) -> None:
+        """After a rest."""
+        if self.rests:
+            self.has_seen_old = self.has_seen_rejects = self.rests = False
 
     def end(self) -> None:
         """The end of the partition is reached: it has converged if no old value was seen in what is committed."""
-        self.is_converged = not self.has_seen_old
-        self.next_key, self.has_seen_old = b"", False
+        self.is_converged = not (self.has_seen_old or self.has_seen_rejects)
+        self.rests = not self.is_converged
+        self.next_key = b""
         if self.is_converged:
             self.left = 0
             _LOG.info("%s has converged: no old value is left in it", self.name)
@@ -85,28 +98,55 @@ class Passes(Generic[K]):
     def __getitem__(self, partition: K) -> Pass:
         return self._passes[partition]
 
-    def keep(self, assigned: dict[K, str]) -> None:
-        """Only these, by the host's objects that hold them, with their names; what was known of others is forgotten."""
-        if self._passes.keys() != assigned.keys():
-            self._passes = {each: self._passes.get(each) or Pass(name) for each, name in assigned.items()}
-            self._has_said_so = False
+    def __contains__(self, partition: K) -> bool:
+        return partition in self._passes
+
+    def keep(self, assigned: dict[K, Pass]) -> bool:
+        """Only these, by the host's objects that hold them, each with a pass to begin; whether others were there.
+
+        What was known of others is forgotten.
+        """
+        if self._passes.keys() == assigned.keys():
+            return False
+        self._passes = {each: self._passes.get(each, new) for each, new in assigned.items()}
+        self._has_said_so = False
+        return True
+
+    def committed(self) -> None:
+        """What was moved is committed."""
+        for each in self._passes.values():
+            if each.has_seen_old:
+                each.begin_again()
+
+    def rejects_have_gone(self) -> None:
+        for each in self._passes.values():
+            if not each.has_seen_old:
+                each.begin_again()
 
     @property
     def unfinished(self) -> list[K]:
-        return [each for each, state in self._passes.items() if not state.is_converged]
+        """Those in which there is something to look at now."""
+        return [each for each, state in self._passes.items() if not (state.is_converged or state.rests)]
 
     @property
     def left(self) -> int:
-        return sum(state.left for state in self._passes.values() if not state.is_converged)
+        return sum(state.left for state in self._passes.values())
 
-    def are_converged(self, *, without_rejects: bool) -> bool:
-        """Whether all are, and there is one; says so once, at INFO."""
-        converged = bool(self._passes) and not self.unfinished and without_rejects
-        if converged and not self._has_said_so:
+    def has_converged(self, partition: K) -> bool:
+        state = self._passes.get(partition)
+        return state is not None and state.is_converged
+
+    @property
+    def are_converged(self) -> bool:
+        """Whether all are, and there is one."""
+        return bool(self._passes) and all(state.is_converged for state in self._passes.values())
+
+    def announce(self) -> None:
+        """Say, once, at INFO, that all have converged, when they have."""
+        if self.are_converged and not self._has_said_so:
             self._has_said_so = True
             _LOG.info(
                 "%s: all that is assigned to this process has converged. Once each process of the group says so, stop "
                 "them all, take the adapter out, and start them all",
                 self.what,
             )
-        return converged
