@@ -140,6 +140,7 @@ def _is_in(module: str, *rooms: str) -> bool:
         ("rocksdict", ("migrate.stores.rocksdb",)),
         ("confluent_kafka", ("migrate.kafka",)),
         ("deltalake", ("migrate.batch.ledger",)),
+        ("quixstreams", ("migrate.processors.quix",)),
     ],
 )
 def test_a_library_is_imported_in_one_room(library: str, places: tuple[str, ...]) -> None:

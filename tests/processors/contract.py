@@ -173,6 +173,10 @@ class History:
     def _old_code(self, key: str, value: int) -> None:
         if not self.host.lets_old_code_run:
             return
+        self._commit()
+        moved = self.host.copies()[1]  # of which the host knows more than this model: these win
+        self._new = moved | self._new
+        self._old = {old: number for old, number in self._old.items() if old not in moved}
         self.host.run_old_code(key, value)
         self._old[key] = value
         self._committed = (dict(self._old), dict(self._new))

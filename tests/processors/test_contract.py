@@ -8,9 +8,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.processors.contract import BAD, DROPPED, History, Host, OnReject, histories, olds
+from tests.processors.quix_host import QuixStreams
 from tests.processors.store_host import OneDatabase, TwoDatabases
 
-HOSTS: list[type[Host]] = [OneDatabase, TwoDatabases]
+HOSTS: list[type[Host]] = [OneDatabase, TwoDatabases, QuixStreams]
 
 
 @pytest.mark.parametrize("kind", HOSTS)
