@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from formats import streamiz
+from formats import faust, streamiz
 from formats.errors import UnknownFormatError
 from formats.format import Format
 from formats.kafka_streams import stores as kafka_streams
@@ -23,6 +23,7 @@ FORMATS: tuple[Format, ...] = (
     streamiz.TIMESTAMPED_KEY_VALUE,
     streamiz.WINDOW,
     streamiz.TIMESTAMPED_WINDOW,
+    faust.TABLE,
     RAW,
 )
 

@@ -25,7 +25,7 @@ from migrate.batch.ledger.dead_letters import write_dead_letters
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.plan.new_stores import kept_databases
 from migrate.batch.plan.target_layout import PositionEntries
-from migrate.batch.source.source import find_source
+from migrate.batch.source.source import application_of, find_source
 from migrate.batch.status.run_report import BrokerSummary, catch_up_report
 from migrate.batch.steps.assemble import assemble, by_place
 from migrate.batch.steps.comparisons import Subject
@@ -43,7 +43,7 @@ from migrate.model.events import Listener, ignore
 from migrate.model.ledger_row import Row, Step
 from migrate.model.reports import CatchUpReport, InconclusiveCheck
 from migrate.model.store_partition import place_name
-from migrate.spec.changelog_way import application_of, check_catch_up, way_of
+from migrate.spec.changelog_way import check_catch_up, way_of
 from migrate.spec.spec import Spec
 from migrate.stores.rocksdb.openings import open_pooled
 from migrate.stores.rocksdb.table_digests import Inode, inode, table_digests

@@ -16,7 +16,7 @@ from migrate.batch.home import LEDGER_DAMAGED, NEW, SNAPSHOT
 from migrate.batch.ledger.receipts_in_force import is_of_function
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.source.snapshot import Copies, present_snapshot, snapshot_directories
-from migrate.batch.source.source import Reading, Source, files_of, read_store
+from migrate.batch.source.source import Reading, Source, application_of, files_of, read_store
 from migrate.errors import RefusedError, SourceChangedError
 from migrate.model.plan import Plan
 from migrate.model.store_partition import StorePartition, StoreState
@@ -82,7 +82,7 @@ def spec_identity(spec: Spec, ref: ConversionRef) -> dict[str, str]:
     for name, serdes in (("key", ref.key), ("value", ref.value)):
         if serdes is not None:
             sections[f"[conversion.{name}] schemas"] = serdes.identity
-    sections |= changelog_identity(spec)
+    sections |= changelog_identity(spec, application_of(spec))
     own = dict(ref.code).get("", str(ref.function))
     function = {"function": own if own.startswith(OWN_PROCESS) else _digest(own)}
     function |= {f"function: {path}": digest[:32] for path, digest in ref.code if path}

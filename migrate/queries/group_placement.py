@@ -39,17 +39,19 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from migrate.errors import BrokerError, MigrationError, RefusedError
+from migrate.batch.source.source import application_of
+from migrate.errors import BrokerError, MigrationError, RefusedError, SpecError
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
 from migrate.model.store_partition import StorePartition
 from migrate.queries.key_routing import HostInfo
 from migrate.queries.queryable_stores import QueryableStores
-from migrate.spec.changelog_way import application_of, new_names
+from migrate.spec.changelog_way import new_names
 from migrate.spec.spec import Spec
+from migrate.stores.regular_files import Folder
 from migrate.stores.rocksdb.layout import is_rocksdb
-from migrate.systems import get_system
-from migrate.systems.base import System
+from migrate.systems import get_system, system_of_application
+from migrate.systems.base import ChangelogNames, System
 
 Task = tuple[int, int]
 """(subtopology, partition)."""
@@ -270,8 +272,13 @@ class ApplicationTopics:
 
     @classmethod
     def of_directory(cls, path: Path, given_id: str | None) -> ApplicationTopics:
-        """That of a state directory; unless one is given, its name is the id."""
-        return cls(path, given_id or path.absolute().name, {})
+        """That of a state directory; unless one is given, its path tells the id. Raises SpecError where it does not."""
+        system = system_of_application(Folder(path))
+        names = ChangelogNames() if system is None else system.changelog
+        found = given_id or names.application_id(path.absolute())
+        if found is None:
+            raise SpecError(f"{path} does not tell the id of its application", hint="state it: --application-id ID")
+        return cls(path, found, {})
 
     @classmethod
     def of_migration(cls, spec: Spec, given_id: str | None) -> ApplicationTopics:

@@ -47,12 +47,6 @@ def stated_way(spec: Spec) -> Way:
     return spec.changelog.way or ("new-topic" if spec.target.store_names else "none")
 
 
-def application_of(spec: Spec) -> str:
-    """The application's id, which its group and its topics are named by."""
-    given = None if spec.changelog is None else spec.changelog.application_id
-    return given or spec.source_path.name
-
-
 def new_names(spec: Spec) -> dict[str, str]:
     """The names of the new stores by those of the old ones, which they keep unless `[target]` names others."""
     old = spec.source.store_names
@@ -209,10 +203,10 @@ def changelog_note(spec: Spec, conversion: Conversion) -> str:
     return "the changelog holds the bare values and stays right: a restore gives the same records"
 
 
-def changelog_identity(spec: Spec) -> dict[str, str]:
+def changelog_identity(spec: Spec, application: str) -> dict[str, str]:
     """What belongs to the migration's identity: neither the broker's address nor how it is reached."""
     section = spec.changelog
     if section is None:
         return {}
-    asked = {"application_id": application_of(spec), "timestamps": section.timestamps}
+    asked = {"application_id": application, "timestamps": section.timestamps}
     return {"[changelog]": json.dumps({**asked, "way": section.way or "new-topic"})}

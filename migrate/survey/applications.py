@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -137,7 +137,7 @@ def _store(inspected: list[tuple[StoreDatabase, DatabaseReport]]) -> StoreReport
     samples = samples_of(reports, formats)
     closed_first = [family.closed_first for family in data if family.likeness and family.likeness[0].sampled]
     begins_with_time = first.is_segment and min(closed_first, default=0.0) == 1.0
-    unsupported = _unsupported(system, first.store, families, keys_begin_with_time=begins_with_time)
+    unsupported = _unsupported(first, families, keys_begin_with_time=begins_with_time)
     return StoreReport(
         name=first.store,
         system=system.name,
@@ -169,9 +169,12 @@ def _kind(formats: Iterable[str], *, is_segmented: bool) -> StoreKind:
 
 
 def _unsupported(
-    system: System, store: str, families: Iterable[str], *, keys_begin_with_time: bool
+    database: StoreDatabase, families: Sequence[str], *, keys_begin_with_time: bool
 ) -> UnsupportedStore | None:
+    system, store = database.application.system, database.store
     certain = system.unsupported_kind(store, families)
+    if certain is None and families:  # else it cannot be opened, as its report says
+        certain = system.discovery.kind_within(database.directory)
     kind = certain or system.likely_unsupported(store, families, keys_begin_with_time=keys_begin_with_time)
     if kind is None:
         return None

@@ -1,7 +1,6 @@
 """Systems whose state cannot be migrated yet, recognised by the names of files and column families alone.
 
 Quix         <state_dir>/<group>/<store>/<stream>/<partition>      RocksDB directories named by a number
-Faust        <datadir>/v<version>/tables/<table>-<partition>.db
 Spark        <checkpoint>/state/<operator>/<partition>/[<store>/]  <version>.zip|.changelog or .delta|.snapshot
 Delta        <table>/_delta_log/<version>.json
 RocksDB      a folder of its backup engine: meta/<number>, private/<number>/CURRENT, shared_checksum/*.sst
@@ -22,7 +21,6 @@ from migrate.survey.applications import application_at
 from migrate.survey.inspect_report import PlaceReport
 from migrate.systems import STANDALONE, SYSTEMS
 
-_FAUST_TABLE = re.compile(r"(.+)-(\d+)\.db")
 _SPARK_VERSION = re.compile(r"\d+(_[0-9a-f-]+)?\.(zip|changelog|delta|snapshot)")
 _SPARK_LEVELS = ("state of one store partition", "state of one operator", "state of all operators")
 _DELTA_VERSION = re.compile(r"\d{20}\.(json|checkpoint.*)")
@@ -32,7 +30,7 @@ _NOT_YET = "this version cannot migrate it"
 
 def recognise(folder: Folder) -> PlaceReport | None:
     """The system whose directory it is, as a report; None: not known."""
-    for known in (_backup, _without_application, _faust, _spark, _delta, _quix):
+    for known in (_backup, _without_application, _spark, _delta, _quix):
         with suppress(PermissionError):  # a directory below, which the walk reports when it comes to it
             if (place := known(folder)) is not None:
                 return place
@@ -46,10 +44,6 @@ def holds_databases(place: PlaceReport) -> bool:
 
 def recognise_around(path: Path) -> PlaceReport | None:
     """The system whose store a RocksDB directory is, by the directories above it; None: not known."""
-    table = _FAUST_TABLE.fullmatch(path.name)
-    if table is not None and path.parent.name == "tables":
-        sentence = f"Faust: partition {table[2]} of the table {table[1]}, {_NOT_YET}"
-        return PlaceReport(path=path, system="faust", sentence=sentence)
     return _quix_place(path, [path]) if path.name.isdecimal() else None
 
 
@@ -67,16 +61,6 @@ def _without_application(folder: Folder) -> PlaceReport | None:
         return None  # the walk reports the applications when it comes to them
     sentence = f"{system.title}: a state directory without an application"
     return PlaceReport(path=folder.path, system=system.name, sentence=sentence)
-
-
-def _faust(folder: Folder) -> PlaceReport | None:
-    if folder.path.name != "tables":
-        return None
-    tables = {match[1] for name in folder.folders if (match := _FAUST_TABLE.fullmatch(name))}
-    if not tables:
-        return None
-    sentence = f"Faust: the tables {', '.join(sorted(tables))} of {folder.path.parent.name}, {_NOT_YET}"
-    return PlaceReport(path=folder.path, system="faust", sentence=sentence)
 
 
 def _spark(folder: Folder) -> PlaceReport | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from formats import Conversion
-from migrate.batch.source.source import is_another_system
+from migrate.batch.source.source import is_another_system, source_system
 from migrate.model.display import listed, plural
 from migrate.spec.allowed import LOST_FIELDS, MEANINGS, must_be_allowed
 from migrate.spec.spec import Spec
@@ -109,6 +109,11 @@ _CHANGELOG = (
 )
 
 
+def _changelog(spec: Spec) -> list[str]:
+    is_known = source_system(spec).changelog.application_id(spec.source_path) is not None
+    return [*_CHANGELOG, *(() if is_known else ('# application_id = "..."  # which the path does not tell',))]
+
+
 def _conversion(spec: Spec) -> list[str]:
     lines = ["", "[conversion]"]
     source, target = spec.source_format, spec.target_format
@@ -146,7 +151,7 @@ def _conversion(spec: Spec) -> list[str]:
         '# to = {serde = "avro", frame = "confluent", id = 2, schema = "v2.avsc"}',
         "# Fields that the new schema leaves out, and symbols that become its default, are lost: refused without",
         f'# in [conversion]: allow = ["{LOST_FIELDS}"]',
-        *(_CHANGELOG if source.has_changelog and target.has_changelog and spec.source.store_names else ()),
+        *(_changelog(spec) if source.has_changelog and target.has_changelog and spec.source.store_names else ()),
     ]
 
 

@@ -136,6 +136,10 @@ class StoredOffsets:
 class ChangelogNames:
     """Names of changelogs: `<application>-<store>-changelog`, unless a system has others."""
 
+    def application_id(self, path: Path) -> str | None:
+        """The application's id by its directory's path; None: that does not tell it."""
+        return path.name
+
     def topic(self, application: str, partition: StorePartition) -> str:
         """The topic of a store partition's changelog; what its records are: `Format.changelog_form`."""
         return f"{application}-{partition.store}-changelog"
@@ -271,6 +275,10 @@ class Discovery:
     def foreign_entries(self, path: Path) -> Iterator[str]:
         """A sentence for each entry that can keep the application from finding its stores."""
         return iter(())
+
+    def kind_within(self, directory: Path) -> UnsupportedKind | None:
+        """The kind of a store that cannot be converted, by what is in one of its RocksDB directories."""
+        return None
 
     def owner_version(self, directory: Path) -> str | None:
         """The version of the system that wrote a RocksDB directory, as text; None: unknown."""

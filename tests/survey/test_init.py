@@ -169,7 +169,7 @@ def test_a_lone_directory_that_fits_two_formats_is_asked_about(tmp_path: Path) -
     store = make_store(tmp_path / "lone", numbered(7, prefix=b"k"))  # too short for the keys of a windowed store
     with pytest.raises(SpecError) as asked:
         init_spec(store, to=TIMESTAMPED, output=None)
-    fitting = (KEY_VALUE, "streamiz.key-value", RAW)
+    fitting = (KEY_VALUE, "streamiz.key-value", "faust.table", RAW)
     assert f"(default) fit more than one format: {', '.join(fitting)}" in asked.value.message
     assert asked.value.hint == f"choose one: {' or '.join(f'--from {each}' for each in fitting)}"
     report = init_spec(store, to=TIMESTAMPED, source_format=KEY_VALUE, output=tmp_path / "spec.toml")
@@ -198,7 +198,6 @@ def test_families_of_no_known_format_are_listed(tmp_path: Path) -> None:
         ("nowhere", "nowhere does not exist"),
         ("file", "file is not a directory"),
         ("empty", "empty is neither an application's state directory nor a RocksDB directory"),
-        ("faust", "Faust: the tables users of v1, this version cannot migrate it"),
         ("windows", "holds no key-value store"),
         ("work/mine/snapshot", "is Stateferry's own: the folder of the migration mine"),
     ],
@@ -206,7 +205,6 @@ def test_families_of_no_known_format_are_listed(tmp_path: Path) -> None:
 def test_a_directory_that_cannot_be_migrated_is_refused_with_what_to_name(tmp_path: Path, path: str, said: str) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "empty").mkdir()
-    make_store(tmp_path / "faust/v1/tables/users-0.db", numbered(2))
     make_store(tmp_path / "windows/0_0/hourly/hourly.0", numbered(2))
     (tmp_path / "work/mine/snapshot").mkdir(parents=True)
     (tmp_path / "work/mine/stateferry-folder.json").touch()

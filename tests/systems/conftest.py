@@ -17,7 +17,7 @@ from tests.systems.toys import INDEX, OFFSET_KEY, PLAIN, RECORDS, STAMPED, TOY_F
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """In the registries of systems and of formats."""
-    SYSTEMS.extend(TOYS)
+    SYSTEMS[:0] = TOYS  # their directories look like those of real systems
     for known in TOY_FORMATS:
         monkeypatch.setitem(format_registry._BY_ID, known.id, known)
     for module in (format_registry, likeness, databases, known_formats, allowed):

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 
 from migrate.batch.changelog.broker_access import has_records
-from migrate.batch.source.source import Source, source_system
+from migrate.batch.source.source import Source, application_of, source_system
 from migrate.errors import BrokerError, RefusedError
 from migrate.kafka.cluster import Cluster, Committed, Ends
 from migrate.model.changelogs import Changelog
 from migrate.model.display import plural
 from migrate.model.journal import GroupOffset
 from migrate.model.reports import InconclusiveCheck, SetBack
-from migrate.spec.changelog_way import application_of, new_names
+from migrate.spec.changelog_way import new_names
 from migrate.spec.spec import Spec
 
 _REPARTITION = "-repartition"

@@ -29,7 +29,7 @@ from migrate.batch.changelog.take_key_times import checked_end, lost_beginning
 from migrate.batch.changelog.topics import check_same, existing, former_topics
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.source.changelog_ends import restored_from
-from migrate.batch.source.source import Source
+from migrate.batch.source.source import Source, application_of
 from migrate.errors import RefusedError
 from migrate.kafka.claims import seen_claims
 from migrate.kafka.cluster import Cluster, Ends, Topic
@@ -38,7 +38,7 @@ from migrate.model.changelogs import Changelog, Topics, Way
 from migrate.model.display import plural, size
 from migrate.model.reports import Behind, Held, InconclusiveCheck
 from migrate.spec.allowed import LOST_TOMBSTONES, allowing
-from migrate.spec.changelog_way import application_of, check_catch_up, way_of
+from migrate.spec.changelog_way import check_catch_up, way_of
 from migrate.spec.spec import Spec
 
 _FENCE = (

@@ -25,7 +25,7 @@ from migrate.batch.changelog.broker_access import (
 from migrate.batch.changelog.host_claims import fleet_of
 from migrate.batch.changelog.store_changelogs import reached
 from migrate.batch.ledger.standing import Standing
-from migrate.batch.source.source import source_system
+from migrate.batch.source.source import application_of, source_system
 from migrate.errors import BrokerError, ChangelogFailedError, MigrationError, RefusedError
 from migrate.kafka.claims import Claim, Claims, seen_claims
 from migrate.kafka.cluster import Cluster, Ends
@@ -33,7 +33,7 @@ from migrate.kafka.reader import read
 from migrate.model.changelogs import Topics, Way
 from migrate.model.display import plural
 from migrate.model.reports import Behind, Held, InconclusiveCheck
-from migrate.spec.changelog_way import application_of, new_names
+from migrate.spec.changelog_way import new_names
 from migrate.spec.spec import Spec
 from migrate.stores.batch import ChangelogBatch
 

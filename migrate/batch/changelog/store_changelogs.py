@@ -6,11 +6,11 @@ from migrate.batch.ledger.changelog_standing import ChangelogStanding
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.plan.target_layout import new_partition
 from migrate.batch.source.snapshot import recorded_snapshot
-from migrate.batch.source.source import Source, is_another_system, target_system
+from migrate.batch.source.source import Source, application_of, is_another_system, target_system
 from migrate.errors import RefusedError
 from migrate.model.changelogs import Changelog
 from migrate.model.store_partition import Line, StorePartition
-from migrate.spec.changelog_way import application_of, new_names
+from migrate.spec.changelog_way import new_names
 from migrate.spec.spec import Spec
 from migrate.systems import System
 from migrate.systems.base import ChangelogNames

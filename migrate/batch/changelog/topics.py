@@ -17,12 +17,13 @@ from migrate.batch.context import Context
 from migrate.batch.identity import common_identity
 from migrate.batch.ledger.changelog_standing import ChangelogStanding, contents_of
 from migrate.batch.plan.new_stores import parts_of
+from migrate.batch.source.source import application_of
 from migrate.errors import BrokerError, RefusedError
 from migrate.kafka.claims import Claims
 from migrate.kafka.cluster import Cluster, Topic
 from migrate.model.changelogs import Changelog, Topics
 from migrate.model.ledger_row import Step
-from migrate.spec.changelog_way import application_of, way_of
+from migrate.spec.changelog_way import way_of
 
 
 def open_topics(context: Context, cluster: Cluster) -> Topics:

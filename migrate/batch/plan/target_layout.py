@@ -8,12 +8,12 @@ from functools import cached_property
 from pathlib import Path
 
 from migrate.batch.source.snapshot import snapshot_directories, snapshot_record
-from migrate.batch.source.source import is_another_system, source_system, target_system
+from migrate.batch.source.source import application_of, is_another_system, source_system, target_system
 from migrate.engine.chunk_source import WRONG_INTERVAL, newest_time
 from migrate.errors import RefusedError
 from migrate.model.plan import DatabasePlan, Input, Plan, TimeSlice
 from migrate.model.store_partition import ChangelogOffsets, Line, Segment, StorePartition, segment_name
-from migrate.spec.changelog_way import application_of, new_names
+from migrate.spec.changelog_way import new_names
 from migrate.spec.spec import SourceSection, Spec, TargetSection
 from migrate.stores.files import write_synced
 from migrate.stores.rocksdb.database import open_read_only

@@ -14,12 +14,11 @@ from typing import Final, Literal
 from pydantic import Field, ValidationError
 
 from migrate.batch.home import remove_folder
-from migrate.batch.source.source import Source, find_source, source_system
+from migrate.batch.source.source import Source, application_of, find_source, source_system
 from migrate.errors import RefusedError
 from migrate.model.display import moment
 from migrate.model.store_partition import ChangelogOffsets, StorePartition
 from migrate.model.values import Stored, read_sealed, with_seal
-from migrate.spec.changelog_way import application_of
 from migrate.spec.spec import Spec
 from migrate.stores.files import (
     ExchangeUnsupportedError,

@@ -11,10 +11,9 @@ from functools import cached_property
 from pathlib import Path
 
 from formats import Format
-from migrate.errors import RefusedError
+from migrate.errors import RefusedError, SpecError
 from migrate.model.reports import InconclusiveCheck
 from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
-from migrate.spec.changelog_way import application_of
 from migrate.spec.spec import Spec
 from migrate.stores.cursor_file import check_not_half_converged
 from migrate.stores.lock import check_unlocked
@@ -107,6 +106,10 @@ class Source:
             check_not_half_converged(directory)
             check_readable(files)
             read_options(directory)
+            if (kind := self.system.discovery.kind_within(directory)) is not None:
+                raise RefusedError(
+                    f"{directory} is {kind.name}, which cannot be converted: {kind.reason}", hint=kind.instead
+                )
 
     def check_options(self, checks: Iterable[OptionsCheck] = OPTIONS_CHECKS) -> None:
         """Raises RefusedError where a column family's options do not pass these checks."""
@@ -158,6 +161,18 @@ def find_partitions(
 def source_system(spec: Spec) -> System:
     """The system that owns the old store."""
     return get_system(spec.source_format.system) if spec.source.store_names else STANDALONE
+
+
+def application_of(spec: Spec) -> str:
+    """The application's id, which its group and its topics are named by. Raises SpecError where nothing tells it."""
+    given = None if spec.changelog is None else spec.changelog.application_id
+    found = given or source_system(spec).changelog.application_id(spec.source_path)
+    if found is None and spec.changelog is not None:
+        raise SpecError(
+            f"[changelog]: {spec.source_path} does not tell the id of its application, which topics are named by",
+            hint='name it: application_id = "..."',
+        )
+    return found or "<application.id>"
 
 
 def target_system(spec: Spec) -> System:

@@ -27,7 +27,7 @@ from migrate.batch.ledger.gates import Acceptance, concerns_of, require_acceptan
 from migrate.batch.plan.target_layout import new_positions
 from migrate.batch.preflight.directories import check_can_be_exchanged, check_free, check_not_opened_since
 from migrate.batch.source.snapshot import SnapshotSource, find_snapshot
-from migrate.batch.source.source import Source, find_source
+from migrate.batch.source.source import Source, application_of, find_source
 from migrate.batch.switch.checksums import check_staged
 from migrate.batch.switch.locked_migration import (
     LockedMigration,
@@ -47,7 +47,6 @@ from migrate.model.journal import AtCutOver, Exchange, Journal
 from migrate.model.ledger_row import Step
 from migrate.model.reports import Concern, InconclusiveCheck, SwitchReport
 from migrate.model.store_partition import ChangelogOffsets, StorePartition, StoreState
-from migrate.spec.changelog_way import application_of
 from migrate.spec.spec import Spec
 from migrate.stores.files import fsync_tree, own_like
 from migrate.stores.rocksdb.layout import rocksdb_identities

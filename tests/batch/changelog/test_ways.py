@@ -8,10 +8,10 @@ import pytest
 from migrate.batch.changelog.store_changelogs import changelogs, positions
 from migrate.batch.identity import spec_identity
 from migrate.batch.preflight.conversion_checks import check_conversion
-from migrate.batch.source.source import find_source
+from migrate.batch.source.source import application_of, find_source
 from migrate.batch.status.next_step import may_catch_up
 from migrate.errors import ExitCode, RefusedError, SpecError
-from migrate.spec.changelog_way import application_of, check_way, new_names, way_of
+from migrate.spec.changelog_way import check_way, new_names, way_of
 from migrate.spec.conversion import conversion_ref, load_conversion
 from migrate.spec.spec import RunSection, Spec
 from tests.support import KEY_VALUE, RAW, TIMESTAMPED, make_store, raises

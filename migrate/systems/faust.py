@@ -1,0 +1,173 @@
+"""Faust: `<datadir>/v<version>`, the version being that of the application.
+
+    v1/
+      tables/
+        <table>-<partition>.db/     a RocksDB directory
+        <table>-backups/            of python-rocksdb; empty with rocksdict
+
+Each RocksDB directory states its changelog offset itself, under a key of Faust's (`formats.faust`). Nothing names the
+application's id, which topics and the consumer group are named by: `<name>`, and from version 2 on `<name>-v<version>`
+unless `id_format` says otherwise. `datadir` is `<name>-data` by default. No file is locked while an application runs,
+but for RocksDB's own LOCK in each of its directories.
+
+Source: faust.stores.rocksdb.Store, faust.types.settings.Settings, faust.tables.recovery.Recovery.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+from formats.faust import OFFSET_KEY
+from formats.unsupported import UnsupportedKind
+from migrate.errors import RefusedError, did_you_mean
+from migrate.model.store_partition import ChangelogOffsets, StorePartition
+from migrate.stores.regular_files import Folder
+from migrate.stores.rocksdb.database import DEFAULT_FAMILY, Database, open_read_only
+from migrate.stores.rocksdb.layout import is_rocksdb
+from migrate.stores.rocksdb.options_file import newest_options
+from migrate.systems.base import ChangelogNames, Discovery, StoreDirectory, StoredOffsets, StoreLayout, System
+
+_TABLES = "tables"
+_TABLE = re.compile(r"(.+)-(\d+)\.db")
+_VERSION = re.compile(r"v(\d+)")
+_PATH_HINT = "let [source] path name the directory of the application's version, <datadir>/v<version>"
+_FIRST_ROCKSDICT = 8
+"""The RocksDB of the oldest rocksdict that Faust takes; python-rocksdb has 6.14."""
+_SAMPLED = 100
+WINDOWED = UnsupportedKind(
+    name="a windowed table of Faust",
+    recognized_by="keys of JSON, [key, [start, end]], all of windows of one size",
+    reason="its windows are in the keys, as decimal fractions of seconds",
+    instead="let it run out: give the new version a table of another name, and remove this one when it has expired",
+)
+WITH_TTL = UnsupportedKind(
+    name="a table of Faust with a ttl",
+    recognized_by=f"four bytes behind the digits under the key {OFFSET_KEY!r}",
+    reason="RocksDB keeps the time of writing behind each value, and the changelog does not",
+    instead="declare the table without options={'ttl': ...} under another name in the old application first",
+)
+OF_PYTHON_ROCKSDB = UnsupportedKind(
+    name="a table that python-rocksdb wrote",
+    recognized_by="the version of RocksDB in its OPTIONS file, before 8",
+    reason="its driver has not been seen to open new stores",
+    instead="start and stop the old application once with options={'driver': 'rocksdict'}, which upgrades its files",
+)
+"""Kinds that only the content of a RocksDB directory shows."""
+
+
+class _FaustDiscovery(Discovery):
+    def recognises(self, folder: Folder) -> bool:
+        return _TABLES in folder.folders and any(map(_TABLE.fullmatch, folder.inside(_TABLES).folders))
+
+    def store_directories(self, path: Path) -> Iterator[StoreDirectory]:
+        tables = Folder(path / _TABLES)
+        found = (match for name in tables.folders if (match := _TABLE.fullmatch(name)))
+        for match in sorted(found, key=lambda match: (int(match[2]), match[1])):
+            yield StoreDirectory(match[2], match[1], tables.path / match[0])
+
+    def is_part(self, relative: Path) -> bool:
+        return relative.parts[:1] in ((), (_TABLES,))
+
+    def describe_part(self, relative: Path) -> str:
+        match = _TABLE.fullmatch(relative.name)
+        return f"partition {match[2]} of the table {match[1]}" if match is not None else "the directory of its tables"
+
+    def kind_within(self, directory: Path) -> UnsupportedKind | None:
+        major = (newest_options(directory).rocksdb_version or "").partition(".")[0]
+        if major.isdecimal() and int(major) < _FIRST_ROCKSDICT:
+            return OF_PYTHON_ROCKSDB
+        with open_read_only(directory) as database:
+            offset = database.get(DEFAULT_FAMILY, OFFSET_KEY)
+            if offset is not None and offset[:-4].isdigit() and not offset.isdigit():
+                return WITH_TTL
+            return WINDOWED if _is_windowed(database) else None
+
+
+def _is_windowed(database: Database) -> bool:
+    """Whether the first keys are all of windows, which have one size in a table."""
+    keys = (key for batch in database.batches(DEFAULT_FAMILY) for key in batch.keys if key != OFFSET_KEY)
+    sizes = {_window_size(key) for key in islice(keys, _SAMPLED)}
+    return len(sizes) == 1 and None not in sizes
+
+
+def _window_size(key: bytes) -> float | None:
+    """The size of a window in seconds, whose end is a tenth before the next one's start; None: the key has none."""
+    with suppress(ValueError, TypeError):
+        _, (start, end) = json.loads(key)
+        if type(start) is type(end) is float and 0 <= start <= end:
+            return round(end - start + 0.1, 6)
+    return None
+
+
+class _FaustTables(StoreLayout):
+    """A task is a partition's number."""
+
+    def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool) -> list[StorePartition]:
+        if not path.is_dir():
+            what = "is not a directory" if path.exists() else "does not exist"
+            raise RefusedError(f"{path} {what}", hint=_PATH_HINT)
+        if not (path / _TABLES).is_dir():
+            raise RefusedError(f"{path} holds no directory {_TABLES!r}, where Faust has its tables", hint=_PATH_HINT)
+        every = list(FAUST.discovery.store_directories(path))
+        names = sorted({each.store for each in every})
+        if missing := [store for store in stores if store not in names]:
+            near = did_you_mean(missing[0], names)
+            there = f"there are: {', '.join(names) or 'none'}"
+            raise RefusedError(f"no table {missing[0]!r} in {path / _TABLES}", hint=f"{near} {there}".strip())
+        return [
+            StorePartition(id=f"{each.task}/{store}", store=store, task=each.task, path=each.path.relative_to(path))
+            for store in stores
+            for each in every
+            if each.store == store
+        ]
+
+    def lock_files(self, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:
+        """LOCK of every table: a running application locks those of its partitions."""
+        every = FAUST.discovery.store_directories(path) if (path / _TABLES).is_dir() else ()
+        return [each.path / "LOCK" for each in every if is_rocksdb(each.path)]
+
+    def number(self, partition: StorePartition) -> int:
+        return int(partition.task)
+
+    def place(self, task: str, store: str, *, is_segmented: bool) -> Path:
+        return Path(_TABLES, f"{store}-{task}.db")
+
+
+class _FaustOffsets(StoredOffsets):
+    """The last record applied, in each RocksDB directory."""
+
+    def within(self, application: str, partition: StorePartition, directories: Iterable[Path]) -> ChangelogOffsets:
+        with open_read_only(next(iter(directories))) as database:
+            offset = database.get(DEFAULT_FAMILY, OFFSET_KEY)
+        if offset is None or not offset.isdigit():
+            return ChangelogOffsets()
+        topic = FAUST.changelog.topic(application, partition)
+        return ChangelogOffsets(lines=((topic, int(partition.task), int(offset)),))
+
+    def entries(self, partition: StorePartition, positions: ChangelogOffsets) -> dict[str, dict[bytes, bytes]]:
+        known = [offset for _, _, offset in positions.lines if offset >= 0]
+        return {DEFAULT_FAMILY: {OFFSET_KEY: b"%d" % known[0]}} if known else {}
+
+
+class _FaustNames(ChangelogNames):
+    def application_id(self, path: Path) -> str | None:
+        """By a directory with Faust's own name for it: `<name>-data/v<version>`."""
+        name, version = path.parent.name.removesuffix("-data"), _VERSION.fullmatch(path.name)
+        if version is None or not name or name == path.parent.name:
+            return None
+        return name if int(version[1]) <= 1 else f"{name}-{path.name}"
+
+
+FAUST = System(
+    name="faust",
+    title="Faust",
+    layout=_FaustTables(),
+    offsets=_FaustOffsets(),
+    changelog=_FaustNames(),
+    discovery=_FaustDiscovery(),
+)
