@@ -99,14 +99,14 @@ class DualCell(Generic[K, N, O]):
     def get(self, slots: Slots[K, N, O], key: K) -> N | Missing:
         """The value in the new form. Raises ConversionError."""
         value = slots.new_value(key)
-        return value if value is not MISSING else self._converted(slots, key)
+        return value if value is not MISSING else self._converted(slots, key, slots.old_value(key))
 
     def exists(self, slots: Slots[K, N, O], key: K) -> bool:
         """Whether `get` finds a value. Raises ConversionError where the conversion decides that, and cannot."""
         if slots.new_value(key) is not MISSING:
             return True
-        old = self._converted(slots, key) if self._may_drop else slots.old_value(key)
-        return old is not MISSING
+        old = slots.old_value(key)
+        return (self._converted(slots, key, old) if self._may_drop else old) is not MISSING
 
     def put(self, slots: Slots[K, N, O], key: K, value: N) -> None:
         had_old = slots.has_old(key)
@@ -126,11 +126,11 @@ class DualCell(Generic[K, N, O]):
 
     def converge(self, slots: Slots[K, N, O], key: K) -> bool:
         """Move the old copy, if there is one; whether it is gone. Raises ConversionError, unless it quarantines."""
-        if slots.old_value(key) is MISSING:
+        if (old := slots.old_value(key)) is MISSING:
             return True
         if not self._note_superseded(slots, key):
             try:
-                value = self._converted(slots, key)
+                value = self._converted(slots, key, old)
             except ConversionError as error:
                 if not self._quarantines:
                     raise
@@ -147,8 +147,7 @@ class DualCell(Generic[K, N, O]):
         self._settle(slots, key)
         return True
 
-    def _converted(self, slots: Slots[K, N, O], key: K) -> N | Missing:
-        old = slots.old_value(key)
+    def _converted(self, slots: Slots[K, N, O], key: K, old: O | Missing) -> N | Missing:
         if old is MISSING:
             return MISSING
         try:

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from tests.processors.contract import BAD, DROPPED, History, Host, OnReject, histories, olds
 from tests.processors.quix_host import QuixStreams
+from tests.processors.spark_host import SparkLists, SparkMap, SparkValues
 from tests.processors.store_host import OneDatabase, TwoDatabases
 
-HOSTS: list[type[Host]] = [OneDatabase, TwoDatabases, QuixStreams]
+HOSTS: list[type[Host]] = [OneDatabase, TwoDatabases, QuixStreams, SparkValues, SparkLists, SparkMap]
 
 
 @pytest.mark.parametrize("kind", HOSTS)

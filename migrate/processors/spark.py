@@ -1,0 +1,356 @@
+"""Dual reading inside PySpark's `transformWithState`: a handle over two state variables, declared in `init`.
+
+    self.totals = DualValue(
+        handle,
+        new=("totals", "n long, sum double"),
+        old=("count", "n int"),
+        convert=lambda row: (row[0], 0.0),
+    )
+
+It has the methods of the handle that it replaces, and `converge()` for the key that is being handled. A batch commits
+both variables, or neither. `progress` and `rejects` are of one partition in one batch: Spark calls `init` for each.
+Keys that do not arrive are moved by `stateferry sweep`, which also says when none is left.
+
+A variable may have a time to live, as the last of its arguments. When a value moves, it begins again.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, ClassVar, Protocol
+
+from migrate.dual.converging import Progress
+from migrate.errors import RefusedError, SpecError
+from migrate.processors.cell import MISSING, DualCell, Missing, OnReject
+
+Row = tuple[Any, ...]
+Variable = tuple[Any, ...]
+"""The arguments of `getValueState`, `getListState` or `getMapState`: name, schema or schemas, milliseconds to live."""
+Convert = Callable[[Any], Any]
+_WHOLE: Row = ()
+"""Instead of a key of a map: values and lists have none."""
+
+
+class _Handle(Protocol):
+    """PySpark's StatefulProcessorHandle: nothing of PySpark is imported here."""
+
+    @property
+    def getValueState(self) -> Callable[..., Any]: ...
+    @property
+    def getListState(self) -> Callable[..., Any]: ...
+    @property
+    def getMapState(self) -> Callable[..., Any]: ...
+
+
+@dataclass(frozen=True)
+class _StateCalls:
+    """Those of a state variable, each with the key of a map."""
+
+    read: Callable[[Row], Any]
+    """None: there is no value."""
+    exists: Callable[[Row], bool]
+    write: Callable[[Row, Any], None]
+    remove: Callable[[Row], None]
+
+
+class _Copies:
+    """Both copies of the values of the grouping key that is being handled."""
+
+    def __init__(self, name: str, new: _StateCalls, old: _StateCalls, *, expires: bool) -> None:
+        """`expires`: whether a new value does."""
+        self._name, self._new, self._old, self._expires = name, new, old, expires
+        self._grouping_key: object = None
+        self._seen: tuple[Row, bool] | None = None
+        """The key that was looked at last, and whether it has an old copy."""
+
+    def begin(self, grouping_key: object) -> None:
+        self._grouping_key, self._seen = grouping_key, None
+
+    def key_bytes(self, key: Row) -> bytes:
+        grouping_key = self._grouping_key if isinstance(self._grouping_key, tuple) else (self._grouping_key,)
+        return " ".join(map(str, (*grouping_key, self._name, *key))).encode()
+
+    def new_value(self, key: Row) -> Any | Missing:  # noqa: ANN401
+        value = self._new.read(key)
+        if value is None:
+            return MISSING
+        if not self._expires:
+            # It is not sure that no old copy is beside it. A look would cost a round trip each time, and nobody sees
+            # that copy, so it stays until `converge` meets it. It would be seen once the new value had expired.
+            self._seen = key, False
+        return value
+
+    def old_value(self, key: Row) -> Any | Missing:  # noqa: ANN401
+        value = self._old.read(key)
+        self._seen = key, value is not None
+        return MISSING if value is None else value
+
+    def has_old(self, key: Row) -> bool:
+        if self._seen is None or self._seen[0] != key:
+            self._seen = key, self._old.exists(key)
+        return self._seen[1]
+
+    def put(self, key: Row, value: Any) -> None:  # noqa: ANN401
+        self._new.write(key, value)
+
+    move = put
+
+    def delete_new(self, key: Row) -> None:
+        self._new.remove(key)
+
+    def delete_old(self, key: Row) -> None:
+        self._old.remove(key)
+        self._seen = key, False
+
+
+class _Dual(ABC):
+    """What the three have in common."""
+
+    _schemas: ClassVar = 1
+    """How many follow the name of a variable."""
+
+    def __init__(
+        self,
+        handle: _Handle,
+        *,
+        new: Variable,
+        old: Variable,
+        convert: Convert,
+        on_reject: OnReject = "raise",
+        may_drop: bool = False,
+    ) -> None:
+        """`new`, `old`: the arguments of the call for such a handle.
+
+        `convert`: from an old value, of a list or a map each, to the new one, a tuple, or, with `may_drop`, None to
+        drop it. `on_reject`: "raise", or "quarantine": `converge` leaves what it cannot convert where it is.
+        """
+        if new[0] == old[0]:
+            raise SpecError(f"{new[0]} is the new variable and the old one", hint="give the new one another name")
+        if new[1 : self._schemas] != old[1 : self._schemas]:
+            raise SpecError(
+                f"the keys of {old[0]} are {old[1]}, those of {new[0]} {new[1]}", hint="give both the same schema"
+            )
+        self._may_drop = may_drop
+        self._new, self._old = self._declare(handle)(*new), self._declare(handle)(*old)
+        expires = new[1 + self._schemas :] not in ((), (None,))
+        self._copies = _Copies(old[0], self._calls(self._new), self._calls(self._old), expires=expires)
+        self._cell: DualCell[Row, Any, Any] = DualCell(
+            self._conversion(_to_row(convert)), on_reject=on_reject, may_drop=may_drop
+        )
+        _tell_grouping_keys(handle, self._copies.begin)
+
+    @staticmethod
+    @abstractmethod
+    def _declare(handle: _Handle) -> Callable[..., Any]: ...
+    @staticmethod
+    @abstractmethod
+    def _calls(state: Any) -> _StateCalls: ...  # noqa: ANN401
+
+    def _conversion(self, convert: Convert) -> Convert:
+        return convert
+
+    def converge(self) -> bool:
+        """Move what is old of the key that is being handled; whether nothing is left.
+
+        Raises ConversionError, unless it quarantines.
+        """
+        return self._cell.converge(self._copies, _WHOLE)
+
+    def clear(self) -> None:
+        self._cell.delete(self._copies, _WHOLE)
+
+    @property
+    def progress(self) -> Progress:
+        """Of this partition in this batch. Of the old values that are left it knows those that could not be moved."""
+        return self._cell.progress(len(self._cell.rejects))
+
+    def rejects(self) -> list[tuple[bytes, str]]:
+        """(grouping key and name, reason) of the old values that `converge` had to leave, by key."""
+        return sorted(self._cell.rejects.items())
+
+
+class DualValue(_Dual):
+    """In the place of a ValueState."""
+
+    @staticmethod
+    def _declare(handle: _Handle) -> Callable[..., Any]:
+        return handle.getValueState
+
+    @staticmethod
+    def _calls(state: Any) -> _StateCalls:  # noqa: ANN401
+        return _StateCalls(
+            lambda _: state.get(),
+            lambda _: state.exists(),
+            lambda _, value: state.update(value),
+            lambda _: state.clear(),
+        )
+
+    def exists(self) -> bool:
+        return self._cell.exists(self._copies, _WHOLE)
+
+    def get(self) -> Row | None:
+        return _or_none(self._cell.get(self._copies, _WHOLE))
+
+    def update(self, newValue: Row) -> None:
+        self._cell.put(self._copies, _WHOLE, newValue)
+
+
+class DualList(_Dual):
+    """In the place of a ListState. A list moves whole, before it grows."""
+
+    _left_out = _dropped = 0
+    """Elements that the last conversion dropped, and those that are gone: the first one of a list is the cell's."""
+
+    @staticmethod
+    def _declare(handle: _Handle) -> Callable[..., Any]:
+        return handle.getListState
+
+    @staticmethod
+    def _calls(state: Any) -> _StateCalls:  # noqa: ANN401
+        def read(_: Row) -> Iterator[Row] | None:
+            rows = state.get()
+            first = next(rows, None)
+            return None if first is None else chain([first], rows)
+
+        return _StateCalls(
+            read, lambda _: state.exists(), lambda _, rows: state.put(list(rows)), lambda _: state.clear()
+        )
+
+    def _conversion(self, convert: Convert) -> Convert:
+        def converted(old: Iterator[Row]) -> list[Row] | None:
+            rows = [convert(row) for row in old]
+            kept = [row for row in rows if row is not None]
+            self._left_out = len(rows) - max(len(kept), 1)
+            return kept if kept and (self._may_drop or len(kept) == len(rows)) else None
+
+        return converted
+
+    def exists(self) -> bool:
+        return self._new.exists() or self._cell.exists(self._copies, _WHOLE)
+
+    def get(self) -> Iterator[Row]:
+        rows = self._cell.get(self._copies, _WHOLE)
+        return iter(() if rows is MISSING else rows)
+
+    def put(self, newState: list[Row]) -> None:
+        self._cell.put(self._copies, _WHOLE, newState)
+
+    def appendValue(self, newState: Row) -> None:
+        self._move()
+        self._new.appendValue(newState)
+
+    def appendList(self, newState: list[Row]) -> None:
+        self._move()
+        self._new.appendList(newState)
+
+    def converge(self) -> bool:
+        self._left_out = 0
+        if is_gone := super().converge():
+            self._dropped += self._left_out
+        return is_gone
+
+    @property
+    def progress(self) -> Progress:
+        known = super().progress
+        return replace(known, dropped=known.dropped + self._dropped)
+
+    def _move(self) -> None:
+        if self._copies.has_old(_WHOLE) and not self.converge():
+            self.get()  # raises what keeps it: new elements would hide it
+
+
+class DualMap(_Dual):
+    """In the place of a MapState, whose keys stay as they are."""
+
+    _schemas = 2
+
+    @staticmethod
+    def _declare(handle: _Handle) -> Callable[..., Any]:
+        return handle.getMapState
+
+    @staticmethod
+    def _calls(state: Any) -> _StateCalls:  # noqa: ANN401
+        return _StateCalls(state.getValue, state.containsKey, state.updateValue, state.removeKey)
+
+    def exists(self) -> bool:
+        if self._new.exists():
+            return True
+        return any(True for _ in self._only_old()) if self._may_drop else self._old.exists()
+
+    def getValue(self, key: Row) -> Row | None:
+        return _or_none(self._cell.get(self._copies, key))
+
+    def containsKey(self, key: Row) -> bool:
+        return self._cell.exists(self._copies, key)
+
+    def updateValue(self, key: Row, value: Row) -> None:
+        self._cell.put(self._copies, key, value)
+
+    def iterator(self) -> Iterator[tuple[Row, Row]]:
+        only_old = list(self._only_old())  # before the new ones: a caller that updates while it iterates moves them
+        yield from self._new.iterator()
+        yield from only_old
+
+    def keys(self) -> Iterator[Row]:
+        return (key for key, _ in self.iterator())
+
+    def values(self) -> Iterator[Row]:
+        return (value for _, value in self.iterator())
+
+    def removeKey(self, key: Row) -> None:
+        self._cell.delete(self._copies, key)
+
+    def clear(self) -> None:
+        for key in self._old_keys():
+            self._cell.delete(self._copies, key)
+        self._old.clear()
+        self._new.clear()
+
+    def converge(self) -> bool:
+        return all([self._cell.converge(self._copies, key) for key in self._old_keys()])
+
+    def _old_keys(self) -> list[Row]:
+        keys: Iterator[Row] = self._old.keys()
+        return [tuple(key) for key in keys]
+
+    def _only_old(self) -> Iterator[tuple[Row, Row]]:
+        for key in self._old_keys():
+            if not self._new.containsKey(key) and (value := self.getValue(key)) is not None:
+                yield key, value
+
+
+def _or_none(value: Row | Missing) -> Row | None:
+    return None if value is MISSING else value
+
+
+def _to_row(convert: Convert) -> Convert:
+    def converted(old: Row) -> Row | None:
+        row = convert(old)
+        if row is not None and not isinstance(row, tuple):
+            raise TypeError(f"it gave {type(row).__name__}, not a tuple")
+        return row
+
+    return converted
+
+
+def _tell_grouping_keys(handle: _Handle, begin: Callable[[object], None]) -> None:
+    """Have `begin` called with each grouping key before it is handled: PySpark has no public way to ask for it.
+
+    Raises RefusedError where PySpark has another way.
+    """
+    client = getattr(handle, "_statefulProcessorApiClient", None)
+    for owner, name in ((client, "set_implicit_key"), (handle, "setGroupingKey")):  # the second: TwsTester's handle
+        if (tell := getattr(owner, name, None)) is not None:
+
+            def telling(grouping_key: object, tell: Callable[[object], None] = tell) -> None:
+                begin(grouping_key)
+                tell(grouping_key)
+
+            setattr(owner, name, telling)
+            return
+    raise RefusedError(
+        "this PySpark does not say which key it handles", hint="4.1 to 4.3 are tested; keep the old code on others"
+    )
