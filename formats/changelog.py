@@ -77,6 +77,8 @@ class ChangelogForm:
     """Prefixes of the owning system's own keys among the entries, of which the changelog has no record."""
     family_header: str | None = None
     """The header that names the column family of a record's entry; None: a topic serves one family."""
+    constant_headers: tuple[tuple[str, bytes], ...] = ()
+    """The headers of every record, tombstones too, of a store that holds none."""
 
     @property
     def is_in_order_of_time(self) -> bool:
@@ -106,7 +108,9 @@ class ChangelogForm:
 
     def reads_as(self, other: ChangelogForm) -> bool:
         """Whether a changelog of this form is one of the other, too."""
-        mine, theirs = ((each.key_schema, each.logged_layout, each.family_header) for each in (self, other))
+        mine, theirs = (
+            (each.key_schema, each.logged_layout, each.family_header, each.constant_headers) for each in (self, other)
+        )
         return mine == theirs
 
     def place_of(self, headers: Iterable[tuple[str, bytes | None]]) -> str:
@@ -122,7 +126,8 @@ class ChangelogForm:
             return ()
         payload, carried = self.value_layout.unpack(value)
         logged = self.logged_layout.pack(payload, carried)
-        return (ChangelogRecord(key, logged, carried.get(TIMESTAMP), carried.get(HEADERS, NO_HEADERS)),)
+        headers = carried.get(HEADERS, Headers.of(self.constant_headers))
+        return (ChangelogRecord(key, logged, carried.get(TIMESTAMP), headers),)
 
     def entry(self, record: ChangelogRecord) -> tuple[bytes, bytes | None]:
         """(key, value) as the owner restores them from a record; None: the key is deleted. Raises EntryError."""

@@ -81,6 +81,8 @@ class Format:
     """The layout of a value in the changelog: the bare payload unless the owning system adds to it."""
     family_header: str | None = None
     """The header that names the column family of a changelog's record, where its topic serves several."""
+    constant_headers: tuple[tuple[str, bytes], ...] = ()
+    """The headers of every record of the changelog, of a store that holds none."""
     keeps_keys_in_tasks: bool = False
     """Whether a key's hash determines its task, so that a changed key may belong to another one."""
     since: str | None = None
@@ -95,8 +97,14 @@ class Format:
 
     @property
     def changelog_form(self) -> ChangelogForm:
-        own_keys = (*self.metadata_keys, *self.position_keys)
-        return ChangelogForm(self.key_schema, self.value_layout, self.changelog_layout, own_keys, self.family_header)
+        return ChangelogForm(
+            self.key_schema,
+            self.value_layout,
+            self.changelog_layout,
+            own_keys=(*self.metadata_keys, *self.position_keys),
+            family_header=self.family_header,
+            constant_headers=self.constant_headers,
+        )
 
     @property
     def on_columns(self) -> Callable[[bytes, Sequence[tuple[bytes, bytes]]], bytes] | None:

@@ -53,7 +53,9 @@ class ToChangelog:
         try:
             values = self._value.of_values(batch)[0]
             stored = times if self._timestamp is None else _stored_times(*self._timestamp.of_values(batch))
-            headers = None if self._headers is None else _read_headers(self._headers.of_values(batch)[0])
+            headers: Sequence[RecordHeaders] | None = _constant_headers(self._form, len(batch))
+            if self._headers is not None:
+                headers = _read_headers(self._headers.of_values(batch)[0])
         except BailOutError:
             return self._each(batch, times)
         return ChangelogBatch(batch.keys, values, stored, headers)
@@ -72,6 +74,12 @@ class ToChangelog:
             [time if record.timestamp_ms is None else record.timestamp_ms for record, time in found],
             headers if any(headers) else None,
         )
+
+
+def tombstones(form: ChangelogForm, keys: list[bytes], times: Sequence[int] | None = None) -> ChangelogBatch:
+    """The records by which these keys are deleted; without `times`, of unknown ones."""
+    size = len(keys)
+    return ChangelogBatch(keys, [None] * size, times or [UNKNOWN_TIME] * size, _constant_headers(form, size))
 
 
 def logged_times(known: Format, batch: Batch) -> Sequence[int]:
@@ -183,6 +191,11 @@ def addressed(form: ChangelogForm, batches: Iterable[ChangelogBatch]) -> Iterato
         every = zip(batch.keys, batch.headers or [[]] * len(batch), strict=True)
         headers = [[*own, (form.family_header, key.partition(b"\0")[0])] for key, own in every]
         yield replace(batch, keys=[plain_key(form, key) for key in batch.keys], headers=headers)
+
+
+def _constant_headers(form: ChangelogForm, records: int) -> list[RecordHeaders] | None:
+    """The headers that every record has, as one object; None: none has any."""
+    return [[*form.constant_headers]] * records if form.constant_headers else None
 
 
 def _stored_times(values: list[bytes], joined: Buffer | None) -> Sequence[int]:

@@ -15,6 +15,8 @@ from formats.changelog import ChangelogRecord
 from formats.encoding.headers import unpack_sized
 from formats.layout import HEADERS
 from formats.program import run_operations
+from migrate.engine.changelog_codec import ToChangelog, tombstones
+from migrate.stores.batch import Batch
 from tests.formats.entries import entries, records
 
 ROOT = Path(__file__).parents[2]
@@ -128,6 +130,16 @@ def test_a_header_that_names_the_family_is_part_of_the_form() -> None:
     assert named.place_of([("other", b"sums"), ("family", b"totals")]) == "totals"
     with pytest.raises(InvalidEntryError, match="no header family names its column family"):
         named.place_of([("other", b"sums")])
+
+
+def test_headers_that_every_record_has_are_part_of_the_form() -> None:
+    bare, constant = get_format("kafka-streams.key-value"), (("stamped", b"\x01"),)
+    known = replace(bare, constant_headers=constant)
+    form = known.changelog_form
+    assert (form.reads_as(form), form.reads_as(bare.changelog_form)) == (True, False)
+    assert [list(record.headers) for record in form.records(b"key", b"value")] == [[*constant]]
+    assert ToChangelog(known)(Batch([b"a", b"b"], [b"1", b"2"])).headers == [[*constant]] * 2
+    assert tombstones(form, [b"a"]).headers == [[*constant]]
 
 
 @pytest.mark.parametrize("known", [known for known in FORMATS if known.has_changelog], ids=lambda known: known.id)

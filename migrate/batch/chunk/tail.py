@@ -24,6 +24,7 @@ from migrate.engine.changelog_codec import (
     family_prefix,
     placed,
     plain_key,
+    tombstones,
     with_prefix,
 )
 from migrate.engine.columns import pack_times
@@ -269,11 +270,16 @@ class TailEntries:
             if len(puts):
                 found = convert(Batch(puts.keys, cast("list[bytes]", puts.values)), puts.timestamps)
                 yield with_prefix(found, prefix)
-            yield from _gone(with_prefix(entries, prefix))
+            yield from self._gone(with_prefix(entries, prefix))
 
     def tombstones(self, _: object, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
         for prefix, entries in self._entries(check):
-            yield from _gone(with_prefix(entries, prefix))
+            yield from self._gone(with_prefix(entries, prefix))
+
+    def _gone(self, entries: ChangelogBatch) -> Iterator[ChangelogBatch]:
+        gone = entries.where([value is None for value in entries.values])
+        if len(gone):
+            yield tombstones(get_format(self.format).changelog_form, gone.keys, gone.timestamps)
 
     def _entries(self, check: Callable[[], None]) -> Iterator[tuple[bytes, ChangelogBatch]]:
         every = [file for tail in self.tails for file in tail.files]
@@ -285,8 +291,3 @@ class TailEntries:
                 for batch in runs.batches(DEFAULT_FAMILY):
                     check()
                     yield prefix, unpacked(batch)
-
-
-def _gone(entries: ChangelogBatch) -> Iterator[ChangelogBatch]:
-    gone = entries.where([value is None for value in entries.values])
-    yield from [gone] if len(gone) else []

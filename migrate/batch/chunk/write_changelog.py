@@ -13,7 +13,15 @@ from typing import NamedTuple
 from formats import get_format
 from migrate.batch.chunk.tail import TailEntries
 from migrate.batch.stop import never_stop
-from migrate.engine.changelog_codec import ToChangelog, addressed, by_family, keyed_by_time, keyed_plainly, with_prefix
+from migrate.engine.changelog_codec import (
+    ToChangelog,
+    addressed,
+    by_family,
+    keyed_by_time,
+    keyed_plainly,
+    tombstones,
+    with_prefix,
+)
 from migrate.engine.chunk_source import Inputs, open_inputs
 from migrate.engine.columns import read_times
 from migrate.engine.key_times import TimesColumn, open_times
@@ -94,10 +102,11 @@ class OldEntries:
 
     def tombstones(self, new: ToWrite, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
         """A tombstone for each key in the old changelog that the new store does not have, in key order."""
+        form = get_format(self.format).changelog_form
         for old, kept in paired(self.records(check), new.records(check)):
             there = {*kept.keys}
             if keys := [key for key in dict.fromkeys(old.keys) if key not in there]:
-                yield ChangelogBatch(keys, [None] * len(keys), [-1] * len(keys))
+                yield tombstones(form, keys)
 
     def records(self, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
         form = get_format(self.format)
