@@ -8,45 +8,35 @@ before, compared, and their tails are written to the new changelogs and read bac
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 from migrate.batch.changelog.application_group import check_group, end_transactions
 from migrate.batch.changelog.broker_access import cluster_of, half_done
 from migrate.batch.changelog.store_changelogs import changelogs
 from migrate.batch.changelog.tails import tail_tasks, write_tails
 from migrate.batch.changelog.write_topics import announce
-from migrate.batch.chunk.executor import Executor, InProcessExecutor, collected, executor_opener, run_all
+from migrate.batch.chunk.executor import Executor, InProcessExecutor, executor_opener, run_all
 from migrate.batch.chunk.tail import TailTask
 from migrate.batch.context import Context
 from migrate.batch.frame import command
 from migrate.batch.identity import check_spec
 from migrate.batch.ledger.dead_letters import write_dead_letters
 from migrate.batch.ledger.standing import Standing
-from migrate.batch.plan.new_stores import kept_databases
-from migrate.batch.plan.target_layout import PositionEntries
 from migrate.batch.source.source import application_of, find_source
 from migrate.batch.status.run_report import BrokerSummary, catch_up_report
-from migrate.batch.steps.assemble import assemble, by_place
-from migrate.batch.steps.comparisons import Subject
+from migrate.batch.steps.assemble_again import assemble_again, state_offsets
 from migrate.batch.steps.damage import hinting_at_repair, without_damaged_tails
 from migrate.batch.steps.reconcile import remove_superseded
 from migrate.batch.steps.rewrite import check_left_out
-from migrate.batch.steps.verify import mismatch_error, record, with_result
 from migrate.batch.stop import Stop
 from migrate.errors import BrokerError, RefusedError, system_errors_explained
 from migrate.kafka.cluster import Cluster, Ends
-from migrate.kafka.latest import unpacked
 from migrate.model.changelogs import Tail
-from migrate.model.comparison import Mismatch, Verification, Verified, as_verified, differing
 from migrate.model.events import Listener, ignore
 from migrate.model.ledger_row import Row, Step
 from migrate.model.reports import CatchUpReport, InconclusiveCheck
-from migrate.model.store_partition import place_name
 from migrate.spec.changelog_way import check_catch_up, way_of
 from migrate.spec.spec import Spec
-from migrate.stores.rocksdb.openings import open_pooled
-from migrate.stores.rocksdb.table_digests import Inode, inode, table_digests
 
 _RUN = "stateferry run SPEC"
 _AT_ONCE = 8
@@ -118,11 +108,14 @@ def _tasks(context: Context, cluster: Cluster, ends: Mapping[str, Ends]) -> list
 
 def _work(context: Context, executor: Executor, tasks: Sequence[TailTask]) -> tuple[Tail, ...]:
     found = _take_tails(context, executor, tasks)
-    _apply_tails(context, executor)
+    context.notify("dead-letters.written", folder=write_dead_letters(context.home, context.standing.every_receipt))
+    assemble_again(context, executor)
+    remove_superseded(context)
     beside = InProcessExecutor(_AT_ONCE) if isinstance(executor, InProcessExecutor) else executor
     with half_done():
         write_tails(context, beside)
         announce(context)
+    state_offsets(context, executor)
     return found
 
 
@@ -201,66 +194,3 @@ def _row(context: Context, tail: Tail) -> Row:
         dropped=tail.dropped,
         seconds=tail.seconds,
     )
-
-
-def _apply_tails(context: Context, executor: Executor) -> None:
-    """Assemble the new stores with their tails, and compare what these have changed. Raises VerificationError."""
-    verified = _verified_inodes(context.standing)
-    context.notify("dead-letters.written", folder=write_dead_letters(context.home, context.standing.every_receipt))
-    assemble(context)
-    if context.standing.is_verified:
-        return
-    databases = (each for part in context.plan.store_partitions for each in kept_databases(context.plan, part))
-    subject = Subject(context, tuple(databases))
-    known = context.standing.verification
-    total = known if known is not None and known.ok else Verification(mode="off")
-    tables = table_digests(subject.folders, verified)
-    results = [as_verified(each) for each in _counted_wrong(subject)]
-    results += collected(executor, subject.overlay_tasks(), Verified, name=context.spec.name, stop=context.stop)
-    mode = "digest" if total.mode == "off" else total.mode
-    found = Verification(mode=mode, records=total.records, dropped=total.dropped)
-    for each in results:
-        found = with_result(found, each)
-    if not found.ok or total.mode != "off":
-        record(context, found, tables)
-    if not found.ok:
-        raise mismatch_error(found, hint=f"{_RUN} assembles the new stores again; the old ones are as they were")
-    remove_superseded(context)
-
-
-def _verified_inodes(standing: Standing) -> dict[Inode, str]:
-    """The digests of the tables that were compared last, by what their links in the next assembly share with them."""
-    facts = next((each.facts for each in reversed(standing.rows) if each.step is Step.VERIFIED), {})
-    made = {each.facts["folder"]: str(each.store_partition) for each in standing.rows if each.step is Step.ASSEMBLED}
-    found: dict[Inode, str] = {}
-    for folder in facts.get("folders", ()):
-        tables = facts.get("tables", {}).get(made.get(folder), {}).items()
-        paths = ((standing.home / folder / name, digest) for name, digest in tables)
-        found |= {inode(file): digest for file, digest in paths if file.is_file()}
-    return found
-
-
-def _counted_wrong(subject: Subject) -> Iterator[Mismatch]:
-    """RocksDB directories whose tables do not have the number of records of their chunks and tails.
-
-    The chunks' files were compared before; that all of them are there is what remains to be shown.
-    """
-    receipts = by_place(subject.context.standing.receipts)
-    entries = PositionEntries(subject.context.spec, subject.context.plan)
-    for database in subject.databases:
-        mine = receipts[database.store_partition, database.database]
-        overlay = subject.overlay_of(database)
-        stated = entries.of(database.store_partition)
-        with open_pooled(subject.target_of(database)) as target:
-            for number, mapping in enumerate(database.mappings):
-                expected = sum(receipt.written[number].records for receipt in mine)
-                expected += len(stated.get(mapping.target, ()))
-                expected += 0 if overlay is None else _puts(overlay, mapping.target)
-                if (actual := target.table_puts(mapping.target)) != expected:
-                    where = place_name(database.store_partition, database.database)
-                    yield differing(where, "records in tables", f"{expected:,}", f"{actual:,}", family=mapping.target)
-
-
-def _puts(overlay: Path, family: str) -> int:
-    with open_pooled(overlay) as opened:
-        return sum(len(batch) - list(unpacked(batch).values).count(None) for batch in opened.batches(family))

@@ -26,6 +26,7 @@ from migrate.batch.preflight.checklist import Preflight
 from migrate.batch.source.changelog_ends import ChangelogEnds
 from migrate.batch.status.run_report import Outcome, already_migrated, run_report
 from migrate.batch.steps.assemble import assemble
+from migrate.batch.steps.assemble_again import state_offsets
 from migrate.batch.steps.damage import Repairs
 from migrate.batch.steps.prepare import prepare
 from migrate.batch.steps.publish import publish
@@ -146,6 +147,7 @@ def _make(context: Context, executor: Executor, clock: _Clock) -> Outcome:
             if way_of(context.spec, context.conversion) != "none":
                 with clock.phase("changelog"):
                     _migrate_changelogs(context, executor)
+                    state_offsets(context, executor)
                     dead_letters = write_dead_letters(context.home, context.standing.every_receipt)
         except MigrationError as error:
             repairs.discard_damaged(error)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from migrate.errors import ChangelogFailedError
 from migrate.kafka.cluster import Cluster, take_over
 from migrate.kafka.connection import Connection, Failures
+from migrate.kafka.reader import read
 from migrate.stores.batch import ChangelogBatch
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Writer:
 
     def __enter__(self) -> Self:
         self._failures = Failures(self.connection, ChangelogFailedError)
-        largest = min(max(self._largest_batch(), _BATCH_BYTES[0]), _BATCH_BYTES[-1])
+        largest = _largest_batch(self.connection, self.topic, self.number, self._doing())
         ours = {"message.max.bytes": largest, "queue.buffering.max.kbytes": max(_QUEUE_BYTES, 2 * largest) >> 10}
         patient = replace(self.connection, properties={"linger.ms": "50", **self.connection.properties})
         with self._failures.explained(self._doing()):
@@ -142,14 +143,48 @@ class Writer:
         if error is None:
             self._last = message.offset()
 
-    def _largest_batch(self) -> int:
-        """The client makes no batches that the topic does not take."""
-        with Cluster(self.connection, ChangelogFailedError) as cluster:
-            topic = cluster.topic(self.topic)
-        if topic is None or self.number >= topic.partitions:
-            text = f"cannot {self._doing()} at {self.connection.bootstrap}: there is no such partition"
-            raise ChangelogFailedError(text, hint="was the topic removed? run the same command again")
-        return topic.max_message_bytes
-
     def _doing(self) -> str:
         return f"write to topic {self.topic}, partition {self.number},"
+
+
+def write_again(connection: Connection, topic: str, number: int, offset: int, patience: float = 60.0) -> int:
+    """Write the record at this offset once more, outside of any transaction; the offset of the new one.
+
+    Raises:
+        ChangelogFailedError: It cannot be read, or its copy is not confirmed.
+    """
+    from confluent_kafka import KafkaError, KafkaException, Producer
+
+    failures, doing = Failures(connection, ChangelogFailedError), f"write to topic {topic}, partition {number},"
+    (found,) = (each for each in read(connection, topic, number, offset, offset + 1) if len(each))
+    answers: list[tuple[KafkaError | None, Message]] = []
+    with failures.explained(doing):
+        ours = {"enable.idempotence": True, "message.timeout.ms": int(patience * 1000), "error_cb": failures.on_error}
+        largest = _largest_batch(connection, topic, number, doing)
+        producer = Producer(connection.settings({**ours, "message.max.bytes": largest}))
+        producer.produce(
+            topic=topic,
+            partition=number,
+            key=found.keys[0],
+            value=found.values[0],
+            timestamp=found.timestamps[0] or 1,
+            headers=found.headers[0] if found.headers else None,
+            on_delivery=lambda *answer: answers.append(answer),
+        )
+        producer.flush(2 * patience)
+        error, message = answers[0] if answers else (KafkaError(KafkaError._MSG_TIMED_OUT), None)
+        if error is not None or message is None:
+            raise KafkaException(error)
+    written: int | None = message.offset()
+    assert written is not None
+    return written
+
+
+def _largest_batch(connection: Connection, topic: str, number: int, doing: str) -> int:
+    """The client makes no batches that the topic does not take."""
+    with Cluster(connection, ChangelogFailedError) as cluster:
+        there = cluster.topic(topic)
+    if there is None or number >= there.partitions:
+        text = f"cannot {doing} at {connection.bootstrap}: there is no such partition"
+        raise ChangelogFailedError(text, hint="was the topic removed? run the same command again")
+    return min(max(there.max_message_bytes, _BATCH_BYTES[0]), _BATCH_BYTES[-1])

@@ -77,6 +77,8 @@ class StoredOffsets:
 
     ahead: int = 0
     """How far an offset is ahead of the last record applied: 1 where it names the next record."""
+    waits_for_record: bool = False
+    """At its start the owner waits for the last offset of its changelog, even where that is a transaction's marker."""
     counts_stops: bool = False
     """Each start and stop moves the offsets further, past the end of the changelog too."""
 

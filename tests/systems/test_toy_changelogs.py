@@ -10,16 +10,17 @@ from typing import Any, Self
 import pytest
 
 from formats import StateRecord
-from migrate import Spec, catch_up, cutover, rollback, run, snapshot, verify
+from migrate import RefusedError, Spec, catch_up, cutover, rollback, run, snapshot, verify
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
 from migrate.kafka.reader import read
 from migrate.kafka.writer import Writer
 from migrate.spec.spec import parse_spec
 from migrate.stores.batch import ChangelogBatch, RecordHeaders
+from tests.batch.switch.support import StopAt, StoppedError
 from tests.broker.broker import Broker
-from tests.support import make_families, open_store, read_families
-from tests.systems.toys import CHANGELOG_OFFSET, FAMILY_HEADER, METADATA, OFFSET_KEY, PLAIN, STATE
+from tests.support import make_families, open_store, raises, read_families
+from tests.systems.toys import CHANGELOG_OFFSET, FAMILY_HEADER, METADATA, OFFSET_KEY, PLAIN, STAMPED_HEADER, STATE
 
 pytestmark = pytest.mark.usefixtures("registered")
 
@@ -119,7 +120,7 @@ class App:
         """Write records as the application does; the last offset."""
         with Writer(self.connection, self.topic("counts"), number, f"{self.name}-{number}") as writer:
             for family, entries in content.items():
-                header: RecordHeaders = [(FAMILY_HEADER, family.encode())]
+                header: RecordHeaders = [STAMPED_HEADER, (FAMILY_HEADER, family.encode())]
                 headers = [header] * len(entries) if self.kind == STATE.id else None
                 writer.write(ChangelogBatch(list(entries), list(entries.values()), [NOW] * len(entries), headers))
             last = writer.finish()
@@ -133,12 +134,37 @@ class App:
             ends = cluster.ends_of(self.topic(store), number)
         for batch in read(self.connection, self.topic(store), number, ends.start, ends.stable):
             for at, (key, value) in enumerate(zip(batch.keys, batch.values, strict=True)):
-                header = dict(batch.headers[at])[FAMILY_HEADER] if batch.headers else None
+                headers = dict(batch.headers[at]) if batch.headers else {}
+                assert self.kind != STATE.id or headers[STAMPED_HEADER[0]] == STAMPED_HEADER[1]
+                header = headers[FAMILY_HEADER] if self.kind == STATE.id else None
                 family = found["default" if header is None else header.decode()]
                 family.pop(key, None)
                 if value is not None:
                     family[key] = value
         return {family: dict(sorted(entries.items())) for family, entries in found.items()}
+
+    def offset(self, store: str, number: int) -> int:
+        """The offset inside a live store."""
+        found = read_families(self.folder(store, number))
+        if self.kind == STATE.id:
+            return int.from_bytes(found[METADATA][CHANGELOG_OFFSET], "big")
+        return int(found["default"][OFFSET_KEY])
+
+    def check_offset(self, store: str, number: int) -> None:
+        """It is that of the last record, which nothing follows where its owner would wait for that."""
+        assert self.offset(store, number) == self.last(store, number)
+        assert self.kind == STATE.id or self.ends_in_record(store, number)
+
+    def ends_in_record(self, store: str, number: int) -> bool:
+        with Cluster(self.connection) as cluster:
+            return self.last(store, number) == cluster.ends_of(self.topic(store), number).end - 1
+
+    def last(self, store: str, number: int) -> int:
+        """The offset of the last record."""
+        with Cluster(self.connection) as cluster:
+            ends = cluster.ends_of(self.topic(store), number)
+        batches = read(self.connection, self.topic(store), number, ends.start, ends.stable)
+        return max(offset for batch in batches for offset in batch.offsets or ())
 
     def stored(self, store: str, number: int) -> Content:
         """The records in a live store."""
@@ -160,9 +186,37 @@ def test_a_restore_gives_the_new_store_until_it_is_rolled_back(
     cutover(app.spec)
     for number in (0, 1):
         assert app.stored(app.store, number) == app.restored(app.store, number) == converted(app.old(number))
+        app.check_offset(app.store, number)
+    assert verify(app.spec).verification.ok
     rollback(app.spec)
     for number in (0, 1):
         assert app.stored("counts", number) == app.restored("counts", number) == app.old(number)
+        assert (kind, way) != (PLAIN.id, "append") or app.ends_in_record("counts", number)
+
+
+@pytest.mark.parametrize(
+    ("kind", "event", "occurrence"),
+    [
+        (PLAIN.id, "changelog.written", 3),
+        (STATE.id, "changelog.verified", 1),
+        (STATE.id, "assemble.ingested", 3),
+        (STATE.id, "assemble.committed", 4),
+    ],
+)
+def test_a_run_that_was_stopped_anywhere_is_finished_by_the_next_one(
+    kind: str, event: str, occurrence: int, broker: Broker, tmp_path: Path
+) -> None:
+    """No store goes live whose offset inside is not that of the last record."""
+    families = FAMILIES if kind == STATE.id else ("default",)
+    name = f"toy-{kind.partition('.')[0]}-{event.replace('.', '-')}"
+    app = App(name, tmp_path, broker, "append", kind, families=families).make()
+    raises(StoppedError, "", run, app.spec, on_event=StopAt(event, occurrence))
+    raises(RefusedError, "", cutover, app.spec, checksums=False)
+    run(app.spec)
+    cutover(app.spec)
+    for number in (0, 1):
+        assert app.stored(app.store, number) == app.restored(app.store, number) == converted(app.old(number))
+        app.check_offset(app.store, number)
 
 
 def test_a_partition_that_no_host_has_is_made_of_its_changelog(broker: Broker, tmp_path: Path) -> None:
@@ -202,3 +256,4 @@ def test_what_came_since_a_snapshot_is_caught_up_with_in_each_family(broker: Bro
     for number in (0, 1):
         wanted = {family: dict(sorted(each.items())) for family, each in converted(expected[number]).items()}
         assert app.stored(app.store, number) == app.restored(app.store, number) == wanted
+        app.check_offset(app.store, number)

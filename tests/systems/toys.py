@@ -7,7 +7,8 @@ registries. They look like Faust, Quix Streams and checkpoints of Spark:
                     default   __toy__offset -> the offset of the last record applied, in ASCII; other keys are records
                     index     the system's own
     states        <group>/<store>/<stream>/<partition>/            a RocksDB directory
-                    default, totals   records; both are in one topic, with a header that names the family
+                    default, totals   records; both are in one topic, with a header that names the family, and one that
+                                      all records have
                     __metadata__      __changelog_offset__ -> the offset of the last record applied, 64-bit big-endian
     checkpoints   <checkpoint>/commits/<batch>                     its state has the version of the batch + 1
                   <checkpoint>/state/<store>/schema                an absolute path
@@ -33,6 +34,7 @@ from tests.support import TIMESTAMPED, numbered
 OFFSET_KEY = b"__toy__offset"
 METADATA, CHANGELOG_OFFSET = "__metadata__", b"__changelog_offset__"
 FAMILY_HEADER = "__column_family__"
+STAMPED_HEADER = ("__stamped__", b"\x01")
 _TABLE = re.compile(r"(.+)-(\d+)\.db")
 
 PLAIN = Format(
@@ -55,8 +57,9 @@ STATE = Format(
     position_keys=(CHANGELOG_OFFSET,),
     has_changelog=True,
     family_header=FAMILY_HEADER,
+    constant_headers=(STAMPED_HEADER,),
 )
-NEXT = replace(STATE, id="states.one", column_families=("default",), family_header=None)
+NEXT = replace(STATE, id="states.one", column_families=("default",), family_header=None, constant_headers=())
 """Of one family, as a table has it."""
 PACKED = Format(id="checkpoints.plain", summary="toy: key -> value", column_families=("default",))
 PACKED_STAMPED = replace(PACKED, id="checkpoints.stamped", value_layout=STAMPED.value_layout)
@@ -113,6 +116,8 @@ class _Tables(_Directories):
 
 
 class _TableOffsets(StoredOffsets):
+    waits_for_record = True
+
     def within(self, application: str, partition: StorePartition, directories: Iterable[Path]) -> ChangelogOffsets:
         with open_read_only(next(iter(directories))) as database:
             offset = database.get("default", OFFSET_KEY)

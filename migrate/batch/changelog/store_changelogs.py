@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from migrate.batch.context import Context
 from migrate.batch.ledger.changelog_standing import ChangelogStanding
 from migrate.batch.ledger.standing import Standing
-from migrate.batch.plan.target_layout import new_partition
+from migrate.batch.plan.target_layout import PositionEntries, new_partition
 from migrate.batch.source.snapshot import recorded_snapshot
 from migrate.batch.source.source import Source, application_of, is_another_system, target_system
 from migrate.errors import RefusedError
@@ -110,6 +111,18 @@ def rewritten_lines(system: System, standing: ChangelogStanding, partition: str)
     if last is None and changelog.new_topic == changelog.topic:
         return None
     return (line_after(system, changelog.new_topic, changelog.number, last),)
+
+
+def every_rewritten_line(context: Context) -> dict[str, tuple[Line, ...]]:
+    """The lines of each new store partition for which records were written."""
+    system, standing = target_system(context.spec), context.standing.changelogs
+    found = {each.id: rewritten_lines(system, standing, each.id) for each in context.plan.store_partitions}
+    return {partition: lines for partition, lines in found.items() if lines is not None}
+
+
+def position_entries(context: Context) -> PositionEntries:
+    """The entries that state changelog offsets in the new stores, as far as their changelogs are written by now."""
+    return PositionEntries(context.spec, context.plan, every_rewritten_line(context))
 
 
 def line_after(system: System, topic: str, number: int, last: int | None) -> Line:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from migrate.batch.changelog.broker_access import cluster_of, expired_before, settled
 from migrate.batch.changelog.compare_topics import read_back, row_of
 from migrate.batch.changelog.store_changelogs import changelogs, reached
-from migrate.batch.changelog.write_topics import end_writing, permit_for, transactional_id
+from migrate.batch.changelog.write_topics import end_writing, ended_in_record, permit_for, transactional_id
 from migrate.batch.chunk.executor import Executor, collected
 from migrate.batch.chunk.reread_changelog import RereadTask
 from migrate.batch.chunk.tail import TailEntries, TailTask
@@ -238,4 +238,6 @@ def write_batches(
     tasks = [each.produce_task(cluster, permit) for each in batches]
     found = collected(executor, tasks, Produced, name=context.spec.name, stop=context.stop)
     end_writing(cluster, context.home)
-    return found
+    places = {each.changelog.store_partition: each.changelog for each in batches}
+    last = [ended_in_record(context, cluster, places[each.store_partition], each.last_offset) for each in found]
+    return [each.model_copy(update={"last_offset": at}) for each, at in zip(found, last, strict=True)]

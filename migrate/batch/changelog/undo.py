@@ -12,7 +12,7 @@ from migrate.batch.changelog.application_group import check_group
 from migrate.batch.changelog.broker_access import cluster_of, settled
 from migrate.batch.changelog.host_claims import fleet_of
 from migrate.batch.changelog.topics import check_still_ours, is_of_others, made_topics
-from migrate.batch.changelog.write_topics import end_writing, transactional_id
+from migrate.batch.changelog.write_topics import end_writing, ended_in_record, transactional_id
 from migrate.batch.chunk.write_changelog import OldEntries
 from migrate.batch.context import Context
 from migrate.batch.home import CHANGELOG
@@ -20,7 +20,7 @@ from migrate.batch.identity import planned_state, store_state
 from migrate.batch.ledger.changelog_standing import ChangelogStanding
 from migrate.batch.source.source import source_system
 from migrate.batch.stop import never_stop
-from migrate.engine.changelog_codec import addressed, placed
+from migrate.engine.changelog_codec import addressed, placed, tombstones
 from migrate.engine.chunk_source import Inputs
 from migrate.errors import RefusedError
 from migrate.kafka.cluster import Cluster
@@ -30,7 +30,6 @@ from migrate.kafka.writer import Writer
 from migrate.model.changelogs import TopicPart, Topics
 from migrate.model.ledger_row import Step
 from migrate.model.store_partition import StorePartition
-from migrate.stores.batch import ChangelogBatch
 from migrate.stores.files import remove_tree
 from migrate.stores.lock import holding_locks
 
@@ -53,11 +52,12 @@ def undo(
     with Writer(*place, ident) as writer:
         # From here on no transaction is open that an attempt which was killed has left.
         since = placed(form, read(*place, topics.starts[partition], settled(cluster, changelog).stable))
-        tombstones = (ChangelogBatch(each.keys, [None] * len(each), [-1] * len(each)) for each in since)
-        with Latest.build(chain(tombstones, old.records(never_stop)), folder) as latest:
+        gone = (tombstones(form, each.keys) for each in since)
+        with Latest.build(chain(gone, old.records(never_stop)), folder) as latest:
             for batch in addressed(form, latest.scan()):
                 writer.write(batch)
-            return writer.finish()
+            last = writer.finish()
+    return ended_in_record(context, cluster, changelog, last)
 
 
 def _old_store(context: Context, partition: str, directories: Mapping[str, Path]) -> OldEntries:

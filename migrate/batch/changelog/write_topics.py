@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from migrate.batch.changelog.broker_access import asked_at_once, cluster_of, expired_before
+from migrate.batch.changelog.broker_access import asked_at_once, cluster_of, expired_before, settled
 from migrate.batch.changelog.host_claims import fleet_of
 from migrate.batch.changelog.store_changelogs import reached
 from migrate.batch.changelog.topics import open_topics
@@ -25,9 +25,11 @@ from migrate.batch.ledger.changelog_standing import contents_of
 from migrate.batch.ledger.gates import concerns_of, require_acceptance
 from migrate.batch.ledger.table import SharedCommits
 from migrate.batch.plan.new_stores import kept_databases, overlay_of
+from migrate.batch.source.source import target_system
 from migrate.engine.chunk_source import inputs_of
 from migrate.kafka.cluster import Cluster, Ends
 from migrate.kafka.connection import Connection
+from migrate.kafka.writer import write_again
 from migrate.model.changelogs import Changelog, Produced, TopicPart
 from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import DatabasePlan
@@ -57,6 +59,36 @@ def write_changelogs(context: Context, executor: Executor) -> None:
         _write(context, executor, (work.task(part, contents[part], permit) for part in pending))
         with cluster_of(context.spec) as cluster:
             end_writing(cluster, context.home)
+    if target_system(context.spec).offsets.waits_for_record:
+        with cluster_of(context.spec) as cluster:
+            _end_in_records(context, cluster)
+
+
+def _end_in_records(context: Context, cluster: Cluster) -> None:
+    """Let each changelog that this host has written end in a record, and record its offset."""
+    topics, found = context.topics, []
+    for partition in topics.claimed:
+        written = [each for each in context.standing.changelogs.produced if each.store_partition == partition]
+        newest = max(written, key=lambda each: -1 if each.last_offset is None else each.last_offset, default=None)
+        if newest is not None:
+            last = ended_in_record(context, cluster, topics.of(partition), newest.last_offset)
+            if last != newest.last_offset:
+                found.append(newest.model_copy(update={"last_offset": last}))
+    if found:
+        context.notify("changelog.written", produced=[])
+        context.commit(*(_row(context, each) for each in found))
+        context.notify("changelog.committed")
+
+
+def ended_in_record(context: Context, cluster: Cluster, changelog: Changelog, last: int | None) -> int | None:
+    """The offset of the last record of the new topic, which was at `last`: it is written once more, outside of any
+    transaction, where the owner would wait for the marker that is behind it.
+    """
+    waits = target_system(context.spec).offsets.waits_for_record
+    if last is None or not waits or settled(cluster, changelog).end == last + 1:
+        return last
+    context.ledger.check_not_fenced()
+    return write_again(cluster.connection, changelog.new_topic, changelog.number, last)
 
 
 def _write(context: Context, executor: Executor, tasks: Iterator[ProduceTask]) -> None:

@@ -223,9 +223,16 @@ class Standing:
 
     @property
     def is_assembled(self) -> bool:
-        """Whether every chunk is rewritten and every new store partition exists."""
+        """Whether every chunk is rewritten and every new store partition exists, with its offset where it has one."""
         planned = () if self.plan is None else self.plan.store_partitions
-        return not self.pending and self.assembled.keys() == {partition.id for partition in planned}
+        is_there = self.assembled.keys() == {partition.id for partition in planned}
+        return is_there and not self.pending and not self.behind_changelogs
+
+    @cached_property
+    def behind_changelogs(self) -> set[str]:
+        """The new store partitions with an offset inside that is not the one of the last record written for them."""
+        last = self.changelogs.last_offsets
+        return {each for each, facts in self._newest.items() if "last" in facts and facts["last"] != last.get(each)}
 
     @cached_property
     def compared_so_far(self) -> list[Row]:
@@ -257,6 +264,8 @@ class Standing:
         """
         last, newest = self._last(*_COMPARED), {*self.newest.values()}
         has_all_tails = self.tails.keys() <= self.newest.keys()
+        if last is not self._last(*_COMPARED, Step.ASSEMBLED):
+            return False  # a store partition was assembled again since, maybe in the same folder
         if not has_all_tails or last is None or last.step is not Step.VERIFIED or not newest <= self._compared(last):
             return False
         found = (row for row in self.rows if row.step is Step.VERIFIED and newest <= self._compared(row))

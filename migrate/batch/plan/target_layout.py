@@ -147,17 +147,20 @@ def _newest_first(spec: Spec, partition: StorePartition) -> list[Path]:
 
 @dataclass(frozen=True)
 class PositionEntries:
-    """The entries that state changelog offsets in new stores: each changelog is read on from where the snapshot was."""
+    """The entries that state changelog offsets in new stores: behind what was written to a changelog for the new store,
+    or else where the snapshot was."""
 
     spec: Spec
     plan: Plan
+    rewritten: Mapping[str, tuple[Line, ...]]
+    """By store partition, as `new_positions` takes them."""
 
     def of(self, partition_id: str) -> dict[str, dict[bytes, bytes]]:
         """The entries in each RocksDB directory of a new store partition, by column family."""
         if not self.spec.target_format.position_keys:
             return {}
         partition = self.plan.partition(partition_id)
-        positions = new_positions(self.spec, partition, self._stated[partition_id])
+        positions = new_positions(self.spec, partition, self._stated[partition_id], self.rewritten.get(partition_id))
         return target_system(self.spec).offsets.entries(self.plan.new_partition(partition), positions)
 
     @cached_property

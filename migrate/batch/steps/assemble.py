@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from itertools import chain, pairwise
 from pathlib import Path
 
+from migrate.batch.changelog.store_changelogs import position_entries
 from migrate.batch.context import Context
 from migrate.batch.home import CHANGELOG, NEW, OVERLAYS
 from migrate.batch.identity import created_state
 from migrate.batch.ledger.table import SharedCommits
 from migrate.batch.plan.new_stores import link_written, make_overlay, overlay_of, plan_of, write_changes
-from migrate.batch.plan.target_layout import PositionEntries
 from migrate.batch.source.snapshot import snapshot_directories
 from migrate.errors import ChunkFailedError, MigrationError
 from migrate.model.key_range import show_key
@@ -34,11 +34,13 @@ from migrate.stores.rocksdb.writing import SstWriter, TableOptions, create_datab
 def assemble(context: Context) -> None:
     """Assemble the new store partitions.
 
-    Those of an earlier run are used as they are, unless a verification has found them wrong. Rows share commits: what
-    a killed run made and did not commit, the next one removes and makes again.
+    Those of an earlier run are used as they are, unless a verification has found them wrong, or their changelogs have
+    got records since whose offsets lie inside them. Rows share commits: what a killed run made and did not commit, the
+    next one removes and makes again.
     """
     standing = context.standing
     right = {each for each, folder in standing.assembled.items() if folder not in standing.refuted}
+    right -= standing.behind_changelogs
     left = [partition for partition in context.plan.store_partitions if partition.id not in right]
     if not left:
         return  # and leave no empty folder of this run
@@ -71,6 +73,8 @@ class _Waiting:
         relative = folder.relative_to(home)
         detail: dict[str, object] = {"folder": str(relative), "state": state.model_dump()}
         detail["revision"] = standing.revision_id
+        if self._context.conversion.target.position_keys:
+            detail["last"] = standing.changelogs.last_offsets.get(partition.id)
         unsynced = [_unsynced(folder, partition)]
         if tails := standing.tails.get(partition.id, ()):
             overlay = overlay_folder(self._context, partition)
@@ -114,7 +118,7 @@ class Assembly:
         """`links`: an empty folder for links to the chunks: ingestion moves its files."""
         self._context = context
         self._chunks = by_place(context.standing.receipts)
-        self._entries = PositionEntries(context.spec, context.plan)
+        self._entries = position_entries(context)
         self._links = links
 
     def make(self, partition: StorePartition) -> tuple[Path, StoreState]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from migrate.batch.changelog.broker_access import cluster_of
 from migrate.batch.changelog.held_topics import check_none_missing, left_behind
-from migrate.batch.changelog.store_changelogs import rewritten_lines
+from migrate.batch.changelog.store_changelogs import every_rewritten_line
 from migrate.batch.context import Context
 from migrate.batch.home import temporary_directory
 from migrate.batch.ledger.gates import require_acceptance, signed_off
@@ -68,8 +68,6 @@ def _check_free(target: Path) -> None:
 def _build(context: Context, temporary: Path) -> None:
     """Build the complete directory under a name of this run's."""
     plan, folders, target = context.plan, context.standing.assembled, target_system(context.spec)
-    found = {each.id: rewritten_lines(target, context.standing.changelogs, each.id) for each in plan.store_partitions}
-    rewritten = {partition: lines for partition, lines in found.items() if lines is not None}
     new_stores = [(plan.new_partition(each), folders[each.id]) for each in plan.store_partitions]
     source, system = context.spec.source_path, source_system(context.spec)
     left_out = {archive for each in plan.store_partitions if (archive := system.archives.of(source, each)) is not None}
@@ -78,7 +76,7 @@ def _build(context: Context, temporary: Path) -> None:
     known = context.conversion.target
     pack = partial(target.archives.pack, application=temporary, known=known)
     build_directory(source, new_stores, temporary, pack, left_out=left_out, is_alone=is_alone)
-    write_new_positions(context.spec, plan, temporary, rewritten)
+    write_new_positions(context.spec, plan, temporary, every_rewritten_line(context))
     path = context.spec.target_path or temporary
     fsync_all(target.layout.complete(temporary, path, [partition for partition, _ in new_stores], known))
     check_unchanged(context)
