@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -101,16 +102,14 @@ class Passes(Generic[K]):
     def __contains__(self, partition: K) -> bool:
         return partition in self._passes
 
-    def keep(self, assigned: dict[K, Pass]) -> bool:
-        """Only these, by the host's objects that hold them, each with a pass to begin; whether others were there.
+    def are_of(self, assigned: Collection[K]) -> bool:
+        """Whether these are the partitions that are kept."""
+        return self._passes.keys() == set(assigned)
 
-        What was known of others is forgotten.
-        """
-        if self._passes.keys() == assigned.keys():
-            return False
+    def keep(self, assigned: Mapping[K, Pass]) -> None:
+        """Only these, by the host's objects that hold them, each with a pass to begin; others are forgotten."""
         self._passes = {each: self._passes.get(each, new) for each, new in assigned.items()}
         self._has_said_so = False
-        return True
 
     def committed(self) -> None:
         """What was moved is committed."""

@@ -19,7 +19,7 @@ from functools import wraps
 from typing import Any, TypeVar, cast
 
 from migrate.dual.converging import Progress
-from migrate.errors import RefusedError, SpecError
+from migrate.errors import RefusedError, SpecError, StoreCorruptedError
 from migrate.processors.cell import MISSING, DualCell, Missing, OnReject, check_version
 from migrate.processors.passes import ConvergePace, Pass, Passes
 
@@ -145,7 +145,7 @@ class DualState:
         return sorted(self._cell.rejects.items())
 
     def _state(self, state: Any) -> TransactionState:  # noqa: ANN401 - whatever is given
-        if not isinstance(state, TransactionState):
+        if type(state) is not TransactionState:
             raise SpecError(
                 f"the function got {type(state).__name__} where its state should be",
                 hint="give stateful=True to apply, update or filter, and one DualState to each function",
@@ -170,13 +170,12 @@ class DualState:
     def _look(self) -> None:
         """See which partitions are here; what was known of those that have gone is forgotten, rejects too."""
         assigned = self._assigned()
-        new = {}
-        for each, number in assigned.items():
-            if each not in self._passes:
-                _check_store(each)
-            new[each] = Pass(f"{self._stream}[{number}]", _count(each))
-        if self._passes.keep(new):
-            self._cell.rejects.clear()
+        if self._passes.are_of(assigned):
+            return
+        for each in assigned:
+            _check_store(each)
+        self._passes.keep({each: Pass(f"{self._stream}[{n}]", _count(each)) for each, n in assigned.items()})
+        self._cell.rejects.clear()
 
     def _tick(self) -> None:
         """Quix calls it after each message, and between assigning partitions and restoring them: then, an empty store
@@ -214,7 +213,13 @@ class DualState:
             if (moved == most or time.monotonic() >= until) and records.valid():
                 passing.next_key = records.key()
                 return moved
-        records.status()  # raises where a block cannot be read: the end is not the end then
+        try:
+            records.status()
+        except Exception as error:  # rocksdict has no class for it: a block cannot be read, and the end is not the end
+            raise StoreCorruptedError(
+                f"{partition.path} cannot be read to its end: {error}",
+                hint="stop, remove that directory, and start again: Quix rebuilds it from its changelog",
+            ) from error
         passing.end()
         return moved
 
