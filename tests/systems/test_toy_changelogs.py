@@ -11,10 +11,13 @@ import pytest
 
 from formats import StateRecord
 from migrate import RefusedError, Spec, catch_up, cutover, rollback, run, snapshot, verify
-from migrate.kafka.cluster import Cluster
+from migrate.batch.changelog import write_topics
+from migrate.batch.changelog.broker_access import settled
+from migrate.kafka.cluster import Cluster, Ends
 from migrate.kafka.connection import Connection
 from migrate.kafka.reader import read
 from migrate.kafka.writer import Writer
+from migrate.model.changelogs import Changelog
 from migrate.spec.spec import parse_spec
 from migrate.stores.batch import ChangelogBatch, RecordHeaders
 from tests.batch.switch.support import StopAt, StoppedError
@@ -192,6 +195,22 @@ def test_a_restore_gives_the_new_store_until_it_is_rolled_back(
     for number in (0, 1):
         assert app.stored("counts", number) == app.restored("counts", number) == app.old(number)
         assert (kind, way) != (PLAIN.id, "append") or app.ends_in_record("counts", number)
+
+
+def test_a_marker_that_comes_late_is_not_overlooked(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker answers that a transaction has ended before it has written the marker of that."""
+
+    def before_the_marker(cluster: Cluster, changelog: Changelog) -> Ends:
+        ends = settled(cluster, changelog)
+        return replace(ends, stable=ends.end - 1, end=ends.end - 1)
+
+    app = App("toy-late-marker", tmp_path, broker, "new-topic", PLAIN.id, families=("default",)).make()
+    monkeypatch.setattr(write_topics, "settled", before_the_marker)
+    run(app.spec)
+    cutover(app.spec)
+    app.check_offset(app.store, 0)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from migrate.batch.changelog.broker_access import cluster_of, expired_before, settled
+from migrate.batch.changelog.broker_access import asked_at_once, cluster_of, expired_before, settled
 from migrate.batch.changelog.compare_topics import read_back, row_of
 from migrate.batch.changelog.store_changelogs import changelogs, reached
 from migrate.batch.changelog.write_topics import end_writing, ended_in_record, permit_for, transactional_id
@@ -239,5 +239,7 @@ def write_batches(
     found = collected(executor, tasks, Produced, name=context.spec.name, stop=context.stop)
     end_writing(cluster, context.home)
     places = {each.changelog.store_partition: each.changelog for each in batches}
-    last = [ended_in_record(context, cluster, places[each.store_partition], each.last_offset) for each in found]
+    last = asked_at_once(
+        lambda each: ended_in_record(context, cluster, places[each.store_partition], each.last_offset), found
+    )
     return [each.model_copy(update={"last_offset": at}) for each, at in zip(found, last, strict=True)]
