@@ -158,6 +158,7 @@ GROUPS = {
         "batch/switch/test_rights.py",
         "kafka",
         "live/changelog",
+        "live/faust",
         "live/streamiz",
         "queries/routing/test_real_group.py",
         "serve/test_group_hosts.py",

@@ -141,6 +141,8 @@ class _FaustTables(StoreLayout):
 class _FaustOffsets(StoredOffsets):
     """The last record applied, in each RocksDB directory."""
 
+    waits_for_record = True
+
     def within(self, application: str, partition: StorePartition, directories: Iterable[Path]) -> ChangelogOffsets:
         with open_read_only(next(iter(directories))) as database:
             offset = database.get(DEFAULT_FAMILY, OFFSET_KEY)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import faust
@@ -42,7 +43,16 @@ class Settings:
         """The application's directory."""
         return self.datadir / "v1"
 
+    def next_version(self, table: str) -> Settings:
+        """The version with the new values, and this table."""
+        return replace(self, table=table, is_new=True)
+
+    def elsewhere(self) -> Settings:
+        """The same on another host, where it finds no state."""
+        return replace(self, datadir=self.datadir.with_name(f"{self.datadir.name}-{token_hex(4)}"))
+
     def text(self) -> str:
+        """As the program reads them."""
         return json.dumps(asdict(self) | {"datadir": str(self.datadir)})
 
 
