@@ -8,11 +8,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.processors.contract import BAD, DROPPED, History, Host, OnReject, histories, olds
+from tests.processors.faust_host import FaustTables
 from tests.processors.quix_host import QuixStreams
 from tests.processors.spark_host import SparkLists, SparkMap, SparkValues
 from tests.processors.store_host import OneDatabase, TwoDatabases
 
-HOSTS: list[type[Host]] = [OneDatabase, TwoDatabases, QuixStreams, SparkValues, SparkLists, SparkMap]
+HOSTS: list[type[Host]] = [OneDatabase, TwoDatabases, QuixStreams, FaustTables, SparkValues, SparkLists, SparkMap]
 
 
 @pytest.mark.parametrize("kind", HOSTS)
