@@ -159,6 +159,7 @@ GROUPS = {
         "kafka",
         "live/changelog",
         "live/faust",
+        "live/quix",
         "live/streamiz",
         "queries/routing/test_real_group.py",
         "serve/test_group_hosts.py",
