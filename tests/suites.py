@@ -114,6 +114,7 @@ LONG = (
     "live/changelog/test_renamed.py::test_a_new_name_and_back[4.0.1-True-key-value]",
     "live/changelog/test_renamed.py::test_a_new_name_and_back[4.3.1-False-headers-key-value]",
     "live/changelog/test_renamed.py::test_a_store_without_a_changelog_gets_a_new_name_on_disk[4.0.1]",
+    "live/faust/test_migrations.py::test_a_partition_that_never_had_a_record_stays_empty[append]",
     "live/kafka_streams/test_program.py",
     "live/test_migrated_segments.py::test_records_lie_in_the_segments_of_the_new_retention[4.3.1-20]",
     "live/queries/test_answers.py::test_questions_meet_the_edge_of_the_retention",

@@ -57,7 +57,7 @@ OF_PYTHON_ROCKSDB = UnsupportedKind(
     reason="its driver has not been seen to open new stores",
     instead="start and stop the old application once with options={'driver': 'rocksdict'}, which upgrades its files",
 )
-"""Kinds that only the content of a RocksDB directory shows."""
+"""Only the content of a RocksDB directory shows these kinds."""
 
 
 class _FaustDiscovery(Discovery):
@@ -172,4 +172,5 @@ FAUST = System(
     offsets=_FaustOffsets(),
     changelog=_FaustNames(),
     discovery=_FaustDiscovery(),
+    unsupported=(WINDOWED, WITH_TTL, OF_PYTHON_ROCKSDB),
 )

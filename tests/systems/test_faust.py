@@ -152,6 +152,16 @@ def test_an_id_that_nothing_tells_is_asked_for(home: Path) -> None:
     assert positions(known, source) == {"0/counts": 20, "1/counts": 25}
 
 
+def test_where_its_changelogs_end_can_be_confirmed(home: Path) -> None:
+    spec = spec_of(home, conversion={"allow": ["changelog"]})
+    with pytest.raises(RefusedError, match="the files name position 20 of shop-counts-changelog-0, position 25"):
+        run(spec)
+    ends = {"shop-counts-changelog-0": 20, "shop-counts-changelog-1": 25}
+    with pytest.raises(RefusedError, match="shop-counts-changelog-1 ends at 26, and 1/counts is at 25"):
+        run(spec, changelog_ends={**ends, "shop-counts-changelog-1": 26})
+    assert run(spec, changelog_ends=ends).verification.ok
+
+
 _REFUSED: Mapping[str, dict[str, Any]] = {
     "a windowed table of Faust": {"window": timedelta(minutes=1)},
     "a table of Faust with a ttl": {"options": {"ttl": 3600}},

@@ -150,7 +150,7 @@ def read_topic(settings: Settings, topic: str) -> list[tuple[int, int, bytes, by
     consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
     found, ended = [], 0
     while ended < PARTITIONS:
-        for message in consumer.consume(500, 0.5):
+        for message in consumer.consume(500, 0.05):
             if message.error() is not None:
                 ended += 1
             else:
