@@ -75,6 +75,8 @@ class ChangelogForm:
     """The layout of a value in the changelog."""
     own_keys: tuple[bytes, ...] = ()
     """Prefixes of the owning system's own keys among the entries, of which the changelog has no record."""
+    position_keys: tuple[bytes, ...] = ()
+    """Its keys that hold changelog offsets, of which it has none either."""
     family_header: str | None = None
     """The header that names the column family of a record's entry; None: a topic serves one family."""
     constant_headers: tuple[tuple[str, bytes], ...] = ()
@@ -106,6 +108,10 @@ class ChangelogForm:
         beside = tuple(field.name for field in reversed(self._beside))
         return FormPrograms(value, timestamp, headers, entry, beside)
 
+    def is_own(self, key: bytes) -> bool:
+        """Whether an entry is the owning system's own."""
+        return key.startswith(self.own_keys) or key in self.position_keys
+
     def reads_as(self, other: ChangelogForm) -> bool:
         """Whether a changelog of this form is one of the other, too."""
         mine, theirs = (
@@ -122,7 +128,7 @@ class ChangelogForm:
 
     def records(self, key: bytes, value: bytes) -> tuple[ChangelogRecord, ...]:
         """The records that stand for an entry, the latest one last. Raises EntryError."""
-        if key.startswith(self.own_keys):
+        if self.is_own(key):
             return ()
         payload, carried = self.value_layout.unpack(value)
         logged = self.logged_layout.pack(payload, carried)

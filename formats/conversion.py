@@ -11,7 +11,17 @@ from formats.encoding.headers import Headers
 from formats.errors import EntryError, InvalidEntryError, UnresolvableSchemasError
 from formats.format import Format
 from formats.function import Function, apply_function
-from formats.layout import HEADERS, HISTORY, TIMESTAMP, UNKNOWN_TIME, Carried, Field, RecordLayout, compile_fields
+from formats.layout import (
+    EXPIRY,
+    HEADERS,
+    HISTORY,
+    TIMESTAMP,
+    UNKNOWN_TIME,
+    Carried,
+    Field,
+    RecordLayout,
+    compile_fields,
+)
 from formats.program import IDENTITY, Avro, ByteProgram, Choose, Copy, Insert, Operation, Reverse
 from formats.record import StateRecord
 from formats.serde import BytesSerde, Serde, uses_headers
@@ -145,6 +155,7 @@ class Conversion:
             record = replace(record, timestamp_ms=self.default_timestamp_ms)
         self._check_times(found, record)
         converted = self.target.encode(record)
+        self._check_expiry(found, record, has_key=converted[0] == key)
         if self.function is not None and not self._keeps_key(found, record):
             raise InvalidEntryError(
                 "the function changed the key, and the key decides the task that owns the record: "
@@ -159,6 +170,12 @@ class Conversion:
         is_newest = self.source.kind == self.target.kind == "versioned" and old.history is None
         if is_newest and new.timestamp_ms != old.timestamp_ms:
             raise InvalidEntryError("the function changed since when the newest value holds, which ends its history")
+
+    def _check_expiry(self, old: StateRecord, new: StateRecord, *, has_key: bool) -> None:
+        """Its owner finds what expires by an index of times and keys, which is carried as it is."""
+        if EXPIRY in self.target.carries and not (has_key and old.expires_ms == new.expires_ms):
+            what = "when the value expires" if has_key else "the key of a value that may expire"
+            raise InvalidEntryError(f"the conversion changed {what}: dataclasses.replace(record, value=...) keeps both")
 
     def _check_partition(self, old: bytes, new: bytes) -> None:
         if (partition := self.partition_left_for(old, new)) is not None:
@@ -201,6 +218,9 @@ class Conversion:
 
 def conversion_problem(source: Format, target: Format) -> str | None:
     """Why a store of `source` cannot become one of `target`; None: it can."""
+    with_expiry = [known.id for known in (source, target) if EXPIRY in known.carries]
+    if len(with_expiry) == 1:
+        return f"{with_expiry[0]} holds when values expire, which only the application switches on or off"
     if source.kind == target.kind or {source.kind, target.kind} == {"key-value", "versioned"}:
         return None
     return (

@@ -10,6 +10,7 @@ from formats.changelog import ChangelogForm
 from formats.encoding.headers import Headers
 from formats.errors import EntryError, InvalidEntryError
 from formats.layout import (
+    EXPIRY,
     HEADERS,
     PAYLOAD,
     PLAIN,
@@ -101,7 +102,8 @@ class Format:
             self.key_schema,
             self.value_layout,
             self.changelog_layout,
-            own_keys=(*self.metadata_keys, *self.position_keys),
+            own_keys=self.metadata_keys,
+            position_keys=self.position_keys,
             family_header=self.family_header,
             constant_headers=self.constant_headers,
         )
@@ -168,6 +170,7 @@ class Format:
             timestamp_ms=carried.get(TIMESTAMP),
             headers=headers,
             window=_window(place),
+            expires_ms=carried.get(EXPIRY),
         )
 
     def decode_key(self, key: bytes) -> StateRecord:
@@ -185,7 +188,8 @@ class Format:
 
     def encode(self, record: StateRecord) -> tuple[bytes, bytes]:
         """(key, value) as the store holds them. Raises EntryError where the record cannot be written."""
-        carried = {TIMESTAMP: record.timestamp_ms, HEADERS: self._headers(record.headers)}
+        headers = self._headers(record.headers)
+        carried = {TIMESTAMP: record.timestamp_ms, HEADERS: headers, EXPIRY: record.expires_ms}
         return (
             self.encode_key(record),
             self.value_layout.pack(

@@ -7,7 +7,18 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
-from formats.program import IDENTITY, Copy, Insert, InsertSize, Operation, Reverse, Skip, SkipSize, SpanOperation
+from formats.program import (
+    IDENTITY,
+    Choose,
+    Copy,
+    Insert,
+    InsertSize,
+    Operation,
+    Reverse,
+    Skip,
+    SkipSize,
+    SpanOperation,
+)
 
 PAYLOAD = "payload"
 TIMESTAMP = "timestamp"
@@ -18,6 +29,7 @@ WINDOW_START = "window-start"
 WINDOW_END = "window-end"
 SEQUENCE = "sequence"
 HISTORY = "history"
+EXPIRY = "expiry"
 VALUE_SIZE = "value-size"
 """The size of the payload: not a field of the record, for the payload's bytes determine it."""
 Carried = dict[str, Any]
@@ -48,6 +60,8 @@ class Field:
     """Encodes a default where the other side carries no value; None: there is no default."""
     framing: Framing = Framing.FIXED
     is_little_endian: bool = False
+    prefixes: tuple[bytes, ...] = ()
+    """Its bytes begin with one of these, none of which begins with another; empty: with any."""
 
 
 PAYLOAD_FIELD = Field(PAYLOAD, None, framing=Framing.REST)
@@ -97,6 +111,7 @@ def compile_fields(
 ) -> tuple[Operation, ...] | None:
     """The operations for one pass over the source's fields; None where the target orders its fields differently."""
     program: list[Operation] = []
+    copied: list[tuple[int, Field]] = []
     left = list(source)
     names = {field.name for field in source}
     for wanted in target:
@@ -104,18 +119,45 @@ def compile_fields(
             program.append(InsertSize())
             continue
         if wanted.name not in {field.name for field in left}:
-            if wanted.name in names or wanted.pack is None or wanted.name not in defaults:
+            inserted = None if wanted.name in names else _default(wanted, defaults)
+            if inserted is None:
                 return None  # already passed: another order; or without a default
-            program.append(Insert(wanted.pack(defaults[wanted.name])))
+            program.append(inserted)
             continue
-        while (field := left.pop(0)).name != wanted.name:
-            if field.name == PAYLOAD:
-                return None  # the target has the field behind the payload
-            program.append(_skip(field))
+        skipped = _before(left, wanted)
+        if PAYLOAD in (each.name for each in skipped):
+            return None  # the target has the field behind the payload
+        program.extend(map(_skip, skipped))
+        field = left.pop(0)
         if (field.framing, field.size) != (wanted.framing, wanted.size):
             return None
+        copied.append((len(program), field))
         program.extend(payload if field.name == PAYLOAD else [_copy(field, wanted)])
-    program.extend(_skip(field) for field in left)
+    program.extend(map(_skip, left))
+    return _checked(program, copied)
+
+
+def _default(wanted: Field, defaults: Carried) -> Operation | None:
+    return None if wanted.pack is None or wanted.name not in defaults else Insert(wanted.pack(defaults[wanted.name]))
+
+
+def _before(left: list[Field], wanted: Field) -> list[Field]:
+    """Take the fields before this one out of those that are left."""
+    found = []
+    while left[0].name != wanted.name:
+        found.append(left.pop(0))
+    return found
+
+
+def _checked(program: list[Operation], copied: list[tuple[int, Field]]) -> tuple[Operation, ...]:
+    """The program with a choice in place of each copy of a field with prefixes. `copied`: by place in the program."""
+    for place, field in reversed(copied):
+        if field.prefixes:
+            assert field.size is not None
+            left = {prefix: field.size - len(prefix) for prefix in field.prefixes}
+            behind = program[place + 1 :]
+            cases = [(each, (Insert(each), *([Copy(size)] if size else []), *behind)) for each, size in left.items()]
+            program[place:] = [Choose(tuple(cases))]
     return tuple(program)
 
 

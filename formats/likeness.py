@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from formats.errors import EntryError
 from formats.format import Format
-from formats.layout import TIMESTAMP, UNKNOWN_TIME, WINDOW_START
+from formats.layout import EXPIRY, TIMESTAMP, UNKNOWN_TIME, WINDOW_START
 from formats.record import StateRecord
 from formats.registry import FORMATS
 
@@ -23,7 +23,7 @@ _TIMES_AT_THE_END = (-12, -16)
 
 def leaves_marks(known: Format) -> bool:
     """Whether a format's records are recognizable: without a time, any bytes look like it."""
-    return not known.carries.isdisjoint((TIMESTAMP, WINDOW_START))
+    return not known.carries.isdisjoint((TIMESTAMP, WINDOW_START, EXPIRY))
 
 
 @dataclass(slots=True)

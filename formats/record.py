@@ -56,3 +56,5 @@ class StateRecord:
     """The window of a record in a windowed or session store."""
     history: History | None = None
     """The former values in an entry of a versioned store; such a record has no value of its own."""
+    expires_ms: int | None = None
+    """When its owner removes it, in milliseconds since the epoch; None: never, or the format carries no such time."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from formats import faust, streamiz
+from formats import faust, quix, streamiz
 from formats.errors import UnknownFormatError
 from formats.format import Format
 from formats.kafka_streams import stores as kafka_streams
@@ -24,6 +24,8 @@ FORMATS: tuple[Format, ...] = (
     streamiz.WINDOW,
     streamiz.TIMESTAMPED_WINDOW,
     faust.TABLE,
+    quix.KEY_VALUE,
+    quix.TTL_KEY_VALUE,
     RAW,
 )
 

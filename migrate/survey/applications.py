@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from migrate.stores.regular_files import Folder
 from migrate.survey.databases import formats_of, samples_of
 from migrate.survey.inspect_report import (
     DatabaseReport,
+    FamilyReport,
     Likeness,
     PlaceReport,
     StoreKind,
@@ -155,8 +157,16 @@ def _store(inspected: list[tuple[StoreDatabase, DatabaseReport]]) -> StoreReport
         formats=formats,
         likeness=tuple(Likeness.model_validate(each, from_attributes=True) for each in samples),
         hint="" if unsupported is not None and unsupported.is_certain else hint(samples),
+        names=dict(_names(data).most_common()),
         unsupported=unsupported,
     )
+
+
+def _names(families: Iterable[FamilyReport]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for family in families:
+        found.update(family.names)
+    return found
 
 
 def _kind(formats: Iterable[str], *, is_segmented: bool) -> StoreKind:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -113,6 +114,7 @@ def _family_report(
         )
         if system is None:
             facts["likeness"], facts["closed_first"] = sample_likeness(database, family, fitting)
+            facts["names"] = _names(database, family, fitting)
         else:
             entries = _first(database, family, _MAX_ENTRIES)
             facts["entries"] = tuple(system.offsets.describe(*entry) for entry in entries)
@@ -192,6 +194,16 @@ def sample_likeness(database: Database, family: str, fitting: Iterable[str]) -> 
                 count.add(key, value, now_ms=now_ms)
     likeness = tuple(Likeness.model_validate(count, from_attributes=True) for count in counts)
     return likeness, closed_first / max(1, counts[0].sampled)
+
+
+def _names(database: Database, family: str, fitting: tuple[str, ...]) -> dict[str, int]:
+    """The names of values in a column family's sample, for systems whose keys have some. Raises CorruptionError."""
+    found: Counter[str] = Counter()
+    for system in {get_system(get_format(each).system) for each in fitting}:
+        if system.discovery.names_values:
+            for batch in read_sample(database, family, _SAMPLE).batches:
+                found.update(filter(None, map(system.discovery.name_in, batch.keys)))
+    return dict(found)
 
 
 def samples_of(databases: Iterable[DatabaseReport], format_ids: Iterable[str]) -> list[FormatSample]:

@@ -29,7 +29,6 @@ from migrate.survey.applications import LocatedApplication, application_around, 
 from migrate.survey.databases import Place, database_report, formats_of, possible_formats, samples_of
 from migrate.survey.inspect_report import DatabaseReport, StoreReport
 from migrate.survey.inspection import WalkResult, inspect, migration_around, walk
-from migrate.survey.other_systems import recognise_around
 from migrate.survey.spec_template import SpecComments, spec_text
 from migrate.systems import STANDALONE, SYSTEMS, known_format
 from migrate.systems.families import family_mappings
@@ -394,8 +393,7 @@ def locate(path: Path, *, store: str | None, is_standalone: bool) -> Located:
     if (application := application_around(root)) is not None:
         return _in_application(root, application, store)
     if is_rocksdb(root):
-        around = recognise_around(root)
-        return Located(root, None, None, note="" if around is None else around.sentence)
+        return Located(root, None, None)
     return _below(path, walk(root, is_part=False))
 
 

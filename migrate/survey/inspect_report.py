@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from pydantic import Field
+
 from migrate.model.preview import Shown
 from migrate.model.reports import State
 from migrate.model.values import Report, Value
@@ -48,6 +50,8 @@ class FamilyReport(Value):
     """The content of the owning system's metadata family, in words."""
     likeness: tuple[Likeness, ...] = ()
     """The likeness of a sample to each format that fits."""
+    names: dict[str, int] = Field(default_factory=dict)
+    """How many keys of that sample have each name that the application gave to values of one kind."""
     closed_first: float = 0.0
     """Share of that sample whose keys look like those of a store that emits when windows or sessions close."""
     error: str | None = None
@@ -129,6 +133,8 @@ class StoreReport(Value):
     """The likeness of a sample to each of these formats."""
     hint: str = ""
     """The same as a sentence: to be checked by a person who knows the application."""
+    names: dict[str, int] = Field(default_factory=dict)
+    """How many keys of a sample have each name that the application gave to values of one kind, the most first."""
     unsupported: UnsupportedStore | None = None
     """None: no reason is known why it cannot be converted."""
 

@@ -24,7 +24,7 @@ from migrate.survey.applications import (
 )
 from migrate.survey.databases import Place, damaged_database, database_report
 from migrate.survey.inspect_report import DatabaseReport, InspectReport, MigrationReport, OwnerReport, PlaceReport
-from migrate.survey.other_systems import holds_databases, recognise, recognise_around
+from migrate.survey.other_systems import holds_databases, recognise
 from migrate.systems import STANDALONE
 from migrate.systems.task_tree import locks_above
 
@@ -127,9 +127,6 @@ def _standalone(root: Path, databases: list[Path]) -> list[PlaceReport]:
     """The report of `root` where it is itself a RocksDB directory."""
     if databases != [root]:
         return []
-    around = recognise_around(root)
-    if around is not None:
-        return [around]
     sentence = "a RocksDB directory; no name around it identifies its system"
     return [PlaceReport(path=root, system=STANDALONE.name, can_be_migrated=True, sentence=sentence)]
 

@@ -1,6 +1,5 @@
 """Systems whose state cannot be migrated yet, recognised by the names of files and column families alone.
 
-Quix         <state_dir>/<group>/<store>/<stream>/<partition>      RocksDB directories named by a number
 Spark        <checkpoint>/state/<operator>/<partition>/[<store>/]  <version>.zip|.changelog or .delta|.snapshot
 Delta        <table>/_delta_log/<version>.json
 RocksDB      a folder of its backup engine: meta/<number>, private/<number>/CURRENT, shared_checksum/*.sst
@@ -10,12 +9,9 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from pathlib import Path
 
 from migrate.errors import RefusedError
 from migrate.stores.regular_files import Folder
-from migrate.stores.rocksdb.layout import is_rocksdb
-from migrate.stores.rocksdb.options_file import read_options
 from migrate.stores.rocksdb.unreadable import check_no_backup
 from migrate.survey.applications import application_at
 from migrate.survey.inspect_report import PlaceReport
@@ -24,13 +20,12 @@ from migrate.systems import STANDALONE, SYSTEMS
 _SPARK_VERSION = re.compile(r"\d+(_[0-9a-f-]+)?\.(zip|changelog|delta|snapshot)")
 _SPARK_LEVELS = ("state of one store partition", "state of one operator", "state of all operators")
 _DELTA_VERSION = re.compile(r"\d{20}\.(json|checkpoint.*)")
-_QUIX_FAMILY = "__metadata__"
 _NOT_YET = "this version cannot migrate it"
 
 
 def recognise(folder: Folder) -> PlaceReport | None:
     """The system whose directory it is, as a report; None: not known."""
-    for known in (_backup, _without_application, _spark, _delta, _quix):
+    for known in (_backup, _without_application, _spark, _delta):
         with suppress(PermissionError):  # a directory below, which the walk reports when it comes to it
             if (place := known(folder)) is not None:
                 return place
@@ -40,11 +35,6 @@ def recognise(folder: Folder) -> PlaceReport | None:
 def holds_databases(place: PlaceReport) -> bool:
     """Whether RocksDB directories may lie below."""
     return place.system not in ("spark", "delta")
-
-
-def recognise_around(path: Path) -> PlaceReport | None:
-    """The system whose store a RocksDB directory is, by the directories above it; None: not known."""
-    return _quix_place(path, [path]) if path.name.isdecimal() else None
 
 
 def _backup(folder: Folder) -> PlaceReport | None:
@@ -113,30 +103,3 @@ def _delta(folder: Folder) -> PlaceReport | None:
     if not any(_DELTA_VERSION.fullmatch(name) for name in folder.inside("_delta_log").files):
         return None
     return PlaceReport(path=folder.path, system="delta", sentence=f"a Delta table, {_NOT_YET}")
-
-
-def _quix(folder: Folder) -> PlaceReport | None:
-    numbered = [folder.path / name for name in folder.folders if name.isdecimal() and is_rocksdb(folder.path / name)]
-    return _quix_place(folder.path, numbered) if numbered else None
-
-
-def _quix_place(path: Path, directories: list[Path]) -> PlaceReport:
-    """The report of Quix directories: certain if one has the column family that only Quix names so."""
-    is_certain = any(_QUIX_FAMILY in _families(directory) for directory in directories)
-    stream = directories[0].parent
-    if is_certain:
-        sentence = f"Quix Streams: the store {stream.parent.name} of the stream {stream.name}, {_NOT_YET}"
-    else:
-        sentence = (
-            "ambiguous: RocksDB directories named by numbers, as Quix Streams names a store's partitions, but none has "
-            f"its column family {_QUIX_FAMILY}; each can be migrated as a RocksDB directory of its own"
-        )
-    return PlaceReport(
-        path=path, system="quix-streams", is_certain=is_certain, can_be_migrated=not is_certain, sentence=sentence
-    )
-
-
-def _families(directory: Path) -> set[str]:
-    with suppress(RefusedError, OSError):
-        return set(read_options(directory))
-    return set()

@@ -78,7 +78,7 @@ class StoredOffsets:
     ahead: int = 0
     """How far an offset is ahead of the last record applied: 1 where it names the next record."""
     waits_for_record: bool = False
-    """At its start the owner waits for the last offset of its changelog, even where that is a transaction's marker."""
+    """Its owner takes a marker of a transaction at the end of its changelog for a record: waits for it, or reads on."""
     counts_stops: bool = False
     """Each start and stop moves the offsets further, past the end of the changelog too."""
 
@@ -282,6 +282,13 @@ class Discovery:
         """The kind of a store that cannot be converted, by what is in one of its RocksDB directories."""
         return None
 
+    names_values: bool = False
+    """Whether keys hold a name that the application has given to values of one kind."""
+
+    def name_in(self, key: bytes) -> str | None:
+        """That name; None: the key has none."""
+        return None
+
     def owner_version(self, directory: Path) -> str | None:
         """The version of the system that wrote a RocksDB directory, as text; None: unknown."""
         return None
@@ -311,8 +318,14 @@ class System:
     """Kinds of stores that cannot be converted."""
 
     def place(self, task: str, store: str, *, is_segmented: bool) -> Path:
-        """Where a store partition lies, relative to `path`. Raises RefusedError where stores cannot move."""
-        return self._moved(self.layout.place(task, store, is_segmented=is_segmented))
+        """Where a store partition of a new name lies, relative to `path`. Raises RefusedError where there is none."""
+        place = self.layout.place(task, store, is_segmented=is_segmented)
+        if place is None:
+            raise RefusedError(
+                f"stores of {self.title} cannot get another name",
+                hint='leave [target] store out; with [changelog], way = "append" is the way of such a store',
+            )
+        return place
 
     def task_of(self, owner: System, task: str) -> str:
         """What a task of another system becomes. Raises RefusedError where stores cannot move."""

@@ -11,10 +11,11 @@ from migrate.stores.regular_files import Folder
 from migrate.systems.base import System
 from migrate.systems.faust import FAUST
 from migrate.systems.kafka_streams import KAFKA_STREAMS
+from migrate.systems.quix_streams import QUIX
 from migrate.systems.standalone import STANDALONE
 from migrate.systems.streamiz import STREAMIZ
 
-SYSTEMS = [KAFKA_STREAMS, STREAMIZ, FAUST, STANDALONE]
+SYSTEMS = [KAFKA_STREAMS, STREAMIZ, FAUST, QUIX, STANDALONE]
 
 
 def known_format(format_id: str, around: Path | None = None) -> Format:

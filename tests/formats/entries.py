@@ -8,6 +8,7 @@ Entry = tuple[bytes, bytes]
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 TIMES = st.integers(0, 1 << 41) | st.sampled_from([-1, 0, (1 << 63) - 1]) | INT64
+EXPIRIES = st.sampled_from([0, (1 << 56) - 1]) | st.integers(0, 1 << 41)
 KEYS = st.binary(max_size=20)
 VALUES = st.binary(max_size=30) | st.integers(60, 300).map(bytes)
 HEADERS = st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=40)), max_size=3).map(Headers.of)
@@ -40,6 +41,8 @@ def records(known: Format) -> st.SearchStrategy[StateRecord]:
         TIMES if "timestamp" in carried else st.none(),
         HEADERS if "headers" in carried else st.none(),
         WINDOWS.get(known.kind, st.none()),
+        st.none(),
+        st.none() | EXPIRIES if "expiry" in carried else st.none(),
     )
 
 
@@ -57,4 +60,6 @@ def _damaged(draw: st.DrawFn, entry: Entry) -> Entry:
 def entries(known: Format) -> st.SearchStrategy[Entry]:
     """Mostly such as its owner writes."""
     written = records(known).map(known.encode)
-    return written | written | written.flatmap(_damaged) | st.tuples(st.binary(max_size=40), st.binary(max_size=40))
+    found = written | written | written.flatmap(_damaged) | st.tuples(st.binary(max_size=40), st.binary(max_size=40))
+    own = known.position_keys
+    return found.filter(lambda entry: not entry[0].startswith(known.metadata_keys) and entry[0] not in own)

@@ -32,6 +32,7 @@ def test_stores_of_one_kind_become_each_other() -> None:
     for source, target in product(FORMATS, FORMATS):
         kinds = {source.kind, target.kind}
         makes_sense = len(kinds) == 1 or kinds == {"key-value", "versioned"}
+        makes_sense &= ("expiry" in source.carries) == ("expiry" in target.carries)
         assert (conversion_problem(source, target) is None) == makes_sense, f"{source.id} to {target.id}"
 
 

@@ -56,7 +56,7 @@ def test_a_name_without_a_system_is_taken_for_one_of_the_other_format_s(system: 
     assert caught.value.nearest == f"{system}.timestamped-key-value"
 
 
-@pytest.mark.parametrize("name", ["zzzz", "quix.key-value"])
+@pytest.mark.parametrize("name", ["zzzz", "flink.key-value"])
 def test_a_format_or_a_system_like_no_other_lists_all(name: str) -> None:
     with pytest.raises(UnknownFormatError) as caught:
         find(name)

@@ -45,6 +45,7 @@ def _record(content: dict[str, Any]) -> StateRecord:
         headers=None if headers is None else Headers.of((name, _bytes(value)) for name, value in headers),
         window=None if window is None else Window(**window),
         history=None if history is None else _history(history),
+        expires_ms=content.get("expires_ms"),
     )
 
 

@@ -169,7 +169,7 @@ def test_a_lone_directory_that_fits_two_formats_is_asked_about(tmp_path: Path) -
     store = make_store(tmp_path / "lone", numbered(7, prefix=b"k"))  # too short for the keys of a windowed store
     with pytest.raises(SpecError) as asked:
         init_spec(store, to=TIMESTAMPED, output=None)
-    fitting = (KEY_VALUE, "streamiz.key-value", "faust.table", RAW)
+    fitting = (KEY_VALUE, "streamiz.key-value", "faust.table", "quix.key-value", RAW)
     assert f"(default) fit more than one format: {', '.join(fitting)}" in asked.value.message
     assert asked.value.hint == f"choose one: {' or '.join(f'--from {each}' for each in fitting)}"
     report = init_spec(store, to=TIMESTAMPED, source_format=KEY_VALUE, output=tmp_path / "spec.toml")

@@ -107,21 +107,26 @@ def test_faust_tables_are_named(tmp_path: Path, part: str, sentence: str) -> Non
     assert place.sentence.startswith(sentence)
 
 
-def test_quix_is_recognised_by_its_column_family(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("part", "sentence"),
+    [
+        ("group", "Quix Streams: the state directory of the application group, 1 store in 2 tasks"),
+        ("group/counts", "Quix Streams: the store counts, of the application group in "),
+        ("group/counts/stream/1", "Quix Streams: partition 1 of the store counts of the stream stream, of the "),
+    ],
+)
+def test_quix_is_recognised_by_its_column_family(tmp_path: Path, part: str, sentence: str) -> None:
     for number in range(2):
         make_families(tmp_path / f"group/counts/stream/{number}", {"default": numbered(3), "__metadata__": {}})
-    place = place_of(tmp_path)
-    assert (place.path, place.is_certain, place.can_be_migrated) == (tmp_path / "group/counts/stream", True, False)
-    assert place.sentence == ("Quix Streams: the store counts of the stream stream, this version cannot migrate it")
-    assert place_of(tmp_path / "group/counts/stream/1").sentence == place.sentence
+    place = place_of(tmp_path / part)
+    assert (place.system, place.is_certain, place.can_be_migrated) == ("quix", True, True)
+    assert place.sentence.startswith(sentence)
 
 
 def test_numbers_alone_prove_nothing(tmp_path: Path) -> None:
-    make_store(tmp_path / "0", numbered(3))
-    for path in (tmp_path, tmp_path / "0"):
-        place = place_of(path)
-        assert (place.is_certain, place.can_be_migrated) == (False, True)
-        assert place.sentence.startswith("ambiguous: RocksDB directories named by numbers, as Quix Streams names ")
+    make_store(tmp_path / "group/counts/stream/0", numbered(3))
+    assert inspect(tmp_path).places == ()
+    assert place_of(tmp_path / "group/counts/stream/0").system == "rocksdb"
 
 
 @pytest.mark.parametrize(

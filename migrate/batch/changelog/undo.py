@@ -20,7 +20,7 @@ from migrate.batch.identity import planned_state, store_state
 from migrate.batch.ledger.changelog_standing import ChangelogStanding
 from migrate.batch.source.source import source_system
 from migrate.batch.stop import never_stop
-from migrate.engine.changelog_codec import addressed, placed, tombstones
+from migrate.engine.changelog_codec import addressed, family_prefix, placed, tombstones
 from migrate.engine.chunk_source import Inputs
 from migrate.errors import RefusedError
 from migrate.kafka.cluster import Cluster
@@ -48,11 +48,12 @@ def undo(
     remove_tree(folder)
     place = (cluster.connection, changelog.new_topic, changelog.number)
     form, old = context.spec.source_format.changelog_form, _old_store(context, partition, directories)
+    own = tuple(family_prefix(form, mapping.source) for _, mapping in old.inputs)  # others may be in the topic, too
     ident = transactional_id(context.standing.migration_id, TopicPart(store_partition=partition, database="undo"))
     with Writer(*place, ident) as writer:
         # From here on no transaction is open that an attempt which was killed has left.
         since = placed(form, read(*place, topics.starts[partition], settled(cluster, changelog).stable))
-        gone = (tombstones(form, each.keys) for each in since)
+        gone = (tombstones(form, [key for key in each.keys if key.startswith(own)]) for each in since)
         with Latest.build(chain(gone, old.records(never_stop)), folder) as latest:
             for batch in addressed(form, latest.scan()):
                 writer.write(batch)

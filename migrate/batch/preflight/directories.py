@@ -150,8 +150,8 @@ def check_target_name(spec: Spec, source: Source) -> str | InconclusiveCheck:
     if APPLICATION_ID in spec.conversion.allow:
         return f"its name is {name}, and the application's id is {known} (allowed by name)"
     ends = {topic.removeprefix(each) for each in ids for topic in found.get(each, ())}
-    ends = ends or {source.system.changelog.topic("", each) for each in source.partitions}
-    topics = [f"{name}{end}" for end in sorted(ends)]
+    own = {source.system.changelog.topic(name, each) for each in source.partitions}
+    topics = sorted({f"{name}{end}" for end in ends} or own)
     raise RefusedError(
         f"[target] path {target} ends in {name}, and the application's id is {known}: one whose id is {name} would "
         f"read {', '.join(topics[:3])}{f' and {len(topics) - 3} more' if topics[3:] else ''}, and all inputs again",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import combinations
 
@@ -24,6 +24,7 @@ from migrate.survey.known_formats import ConversionReport, FormatReport, Formats
 
 _WIDTH_OF_TABLES = 100
 _MOST_TEXT = 40
+_MOST_NAMES = 20
 _LEAST_HEX, _MOST_HEX = 16, 64
 _BESIDE_HEX = 70
 """The columns of the longest text and size beside the hex digits."""
@@ -85,6 +86,8 @@ def _notes(store: StoreReport) -> list[str]:
         notes.append(f"{plural(store.segments, 'segment')}, {times}; {size(store.size)}")
     if store.hint:
         notes.append(f"a hint, not proof: {store.hint}")
+    if store.names:
+        notes.append(f"names of a sample: {_names(store.names)}")
     if store.unfinished:
         left = f"{plural(store.unfinished, 'record')} {'is' if store.unfinished == 1 else 'are'}"
         notes.append(f"upgrade mode: about {left} still in the pre-upgrade column family")
@@ -93,6 +96,11 @@ def _notes(store: StoreReport) -> list[str]:
         notes.append(f"{'this is' if kind.is_certain else 'possibly'} {kind.name}, which cannot be converted:")
         notes.append(f"  {kind.reason}; next: {kind.instead}")
     return [f"{store.name}: {notes[0]}", *(f"  {line}" for line in notes[1:])] if notes else []
+
+
+def _names(names: Mapping[str, int]) -> str:
+    shown = [f"{name} ({count})" for name, count in [*names.items()][:_MOST_NAMES]]
+    return ", ".join(shown) + (f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else "")
 
 
 def _databases(report: InspectReport, layout: Layout, *, is_complete: bool) -> list[str]:

@@ -1,0 +1,219 @@
+"""Quix Streams: `<state_dir>/<consumer group>`.
+
+    <group>/
+      <store>/                        `default`, unless it is a window's, a join's or another one with a name
+        <stream>/                     the topic, or the topics' names with `--` between them
+          <partition>/                a RocksDB directory
+
+Each RocksDB directory states its changelog offset itself (`formats.quix`). The changelog is
+`changelog__<group>--<stream>--<store>`: the store of plain functions is always `default`, so it has no other. Nothing
+is locked while an application runs, but for RocksDB's own LOCK in each of its directories.
+
+Source: quixstreams.state.manager.StateStoreManager, quixstreams.state.rocksdb.store.RocksDBStore,
+quixstreams.models.topics.manager.TopicManager, quixstreams.state.recovery.RecoveryPartition.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from formats.quix import METADATA, OFFSET_KEY, TTL_INDEX, TTL_SYSTEM, TTL_UNFINISHED
+from formats.unsupported import UnsupportedKind
+from migrate.errors import RefusedError, did_you_mean
+from migrate.model.store_partition import ChangelogOffsets, StorePartition
+from migrate.stores.regular_files import Folder
+from migrate.stores.rocksdb.database import Database, open_read_only
+from migrate.stores.rocksdb.layout import is_rocksdb
+from migrate.stores.rocksdb.options_file import read_options
+from migrate.systems.base import ChangelogNames, Discovery, StoreDirectory, StoredOffsets, StoreLayout, System
+
+_PATH_HINT = "let [source] path name the directory of the consumer group, <state_dir>/<consumer group>"
+_LATER = "leave it as it is: this version converts the state of plain functions alone"
+_UNSUPPORTED = (
+    UnsupportedKind(
+        name="a store of windows or sessions of Quix Streams",
+        recognized_by="its column families: '__latest-timestamps__' and others of windows",
+        reason="the windows are in its keys, and their expiry is kept beside them",
+        instead=_LATER,
+        families=(
+            "__latest-timestamps__",
+            "__expiration-index__",
+            "__deletion-index__",
+            "__value-deletion-index__",
+        ),
+    ),
+    UnsupportedKind(
+        name="a store of windows of Quix Streams that collect values",
+        recognized_by="its column families '__values__' and '__global-counter__'",
+        reason="its values are numbered by a counter that is kept beside them",
+        instead=_LATER,
+        families=("__values__", "__global-counter__"),
+    ),
+    UnsupportedKind(
+        name="a store of a join of Quix Streams",
+        recognized_by="its column family '__min-eligible-timestamps__'",
+        reason="its keys hold the time of each message, and its values wait for their partners",
+        instead=_LATER,
+        families=("__min-eligible-timestamps__",),
+    ),
+)
+HALF_STAMPED = UnsupportedKind(
+    name="a store of Quix Streams whose TTL is switched on half-way",
+    recognized_by="its own entries in '__metadata__' and column families named '__ttl_...__'",
+    reason="some of its values begin with the time when they expire, and others do not yet",
+    instead="start the old application, let it handle a message of each partition, and stop it: it finishes that",
+)
+"""Only the content of a RocksDB directory shows it."""
+
+
+class _QuixDiscovery(Discovery):
+    def recognises(self, folder: Folder) -> bool:
+        """Whether some RocksDB directory below it, named by a number, has the column family that only Quix names so."""
+        with suppress(OSError, RefusedError):
+            return any(METADATA in read_options(each.path) for each in self.store_directories(folder.path))
+        return False
+
+    def store_directories(self, path: Path) -> Iterator[StoreDirectory]:
+        stores = Folder(path)
+        streams = sorted((stream, store) for store in stores.folders for stream in stores.inside(store).folders)
+        for stream, store in streams:
+            for each in _partitions(path / store / stream):
+                yield StoreDirectory(f"{stream}/{each.name}", store, each)
+
+    def is_part(self, relative: Path) -> bool:
+        return len(relative.parts) <= 3
+
+    def describe_part(self, relative: Path) -> str:
+        store, *inside = relative.parts
+        stream = f" of the stream {inside[0]}" if inside else ""
+        return f"partition {inside[1]} of the store {store}{stream}" if inside[1:] else f"the store {store}{stream}"
+
+    def kind_within(self, directory: Path) -> UnsupportedKind | None:
+        with open_read_only(directory) as database:
+            return HALF_STAMPED if _is_half_stamped(database) else None
+
+    names_values = True
+
+    def name_in(self, key: bytes) -> str | None:
+        """The name in the state, which is JSON: what is behind the first `|` behind which there is JSON."""
+        _, _, name = key.partition(b"|")
+        while name:
+            with suppress(ValueError):
+                found = json.loads(name)
+                return found if isinstance(found, str) else json.dumps(found)
+            _, _, name = name.partition(b"|")
+        return None
+
+
+def _partitions(stream: Path) -> list[Path]:
+    numbered = (stream / name for name in Folder(stream).folders if name.isdecimal())
+    return sorted((path for path in numbered if is_rocksdb(path)), key=lambda path: int(path.name))
+
+
+def _is_half_stamped(database: Database) -> bool:
+    """Whether values have begun to get a time, and not all have one: what is left over of that does not count."""
+    there = {*database.families}
+    unfinished = any(family in there and database.sample(family, None, 1).keys for family in TTL_UNFINISHED)
+    unfinished |= any(_entry(database, key) for key in (b"__ttl_backfill_in_progress__", b"__ttl_adopt_pending__"))
+    if not _entry(database, b"__ttl_enabled__"):
+        return unfinished or not there.isdisjoint((TTL_INDEX, TTL_SYSTEM))
+    is_done = TTL_SYSTEM in there and database.get(TTL_SYSTEM, b"__ttl_migration_done__")
+    return unfinished and not is_done
+
+
+def _entry(database: Database, key: bytes) -> bytes | None:
+    return database.get(METADATA, key) if METADATA in database.families else None
+
+
+class _QuixStores(StoreLayout):
+    """A task is a stream and a partition's number."""
+
+    def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool) -> list[StorePartition]:
+        if not path.is_dir():
+            what = "is not a directory" if path.exists() else "does not exist"
+            raise RefusedError(f"{path} {what}", hint=_PATH_HINT)
+        every = list(QUIX.discovery.store_directories(path))
+        if not every:
+            raise RefusedError(f"{path} holds no store: no RocksDB directory <store>/<stream>/<n>", hint=_PATH_HINT)
+        names = sorted({each.store for each in every})
+        if missing := [store for store in stores if store not in names]:
+            near = did_you_mean(missing[0], names)
+            raise RefusedError(
+                f"no store {missing[0]!r} in {path}", hint=f"{near} there are: {', '.join(names)}".strip()
+            )
+        return [
+            StorePartition(id=f"{each.task}/{store}", store=store, task=each.task, path=each.path.relative_to(path))
+            for store in stores
+            for each in every
+            if each.store == store
+        ]
+
+    def lock_files(self, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:
+        """LOCK of every RocksDB directory: a running application locks those of its partitions."""
+        every = QUIX.discovery.store_directories(path) if path.is_dir() else ()
+        return [each.path / "LOCK" for each in every]
+
+    def number(self, partition: StorePartition) -> int:
+        return int(Path(partition.task).name)
+
+    def sibling(self, partition: StorePartition, number: int) -> str:
+        return f"{Path(partition.task).parent}/{number}"
+
+
+class _QuixOffsets(StoredOffsets):
+    """The last record applied, in each RocksDB directory."""
+
+    waits_for_record = True
+
+    def within(self, application: str, partition: StorePartition, directories: Iterable[Path]) -> ChangelogOffsets:
+        with open_read_only(next(iter(directories))) as database:
+            offset = _entry(database, OFFSET_KEY)
+        if offset is None:
+            return ChangelogOffsets()
+        topic = QUIX.changelog.topic(application, partition)
+        return ChangelogOffsets(lines=((topic, int(Path(partition.task).name), int.from_bytes(offset, "big")),))
+
+    def entries(self, partition: StorePartition, positions: ChangelogOffsets) -> dict[str, dict[bytes, bytes]]:
+        known = [offset for _, _, offset in positions.lines if offset >= 0]
+        return {METADATA: {OFFSET_KEY: known[0].to_bytes(8, "big")}} if known else {}
+
+    def describe(self, key: bytes, value: bytes) -> str:
+        if key == OFFSET_KEY:
+            return f"changelog offset: {int.from_bytes(value, 'big')}"
+        return super().describe(key, value)
+
+
+class _QuixNames(ChangelogNames):
+    def topic(self, application: str, partition: StorePartition) -> str:
+        """The stream of a topic of Quix Streams' own is named without the group, and with dots."""
+        stream, own = str(Path(partition.task).parent), f"__{application}"
+        if f"{own}--" in stream:
+            stream = stream.replace(own, "").replace("--", ".")
+        return f"changelog__{application}--{stream}--{partition.store}"
+
+    def is_own(self, topic: str, partition: StorePartition) -> bool:
+        return topic.startswith("changelog__") and topic.endswith(f"--{partition.store}")
+
+    def store(self, application: str, topic: str) -> str | None:
+        return topic.rpartition("--")[2] if topic.startswith(f"changelog__{application}--") else None
+
+    def is_read_once(self, application: str, topic: str) -> bool:
+        return topic.startswith(f"repartition__{application}--")
+
+    def application_ids(self, path: Path) -> dict[str, set[str]]:
+        return {path.name: set()}
+
+
+QUIX = System(
+    name="quix",
+    title="Quix Streams",
+    layout=_QuixStores(),
+    offsets=_QuixOffsets(),
+    changelog=_QuixNames(),
+    discovery=_QuixDiscovery(),
+    partitioners=(),
+    unsupported=_UNSUPPORTED,
+)
