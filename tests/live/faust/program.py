@@ -16,6 +16,8 @@ from typing import Any
 
 import faust
 
+from migrate.processors.faust import DualTable
+
 PARTITIONS = 2
 
 
@@ -29,6 +31,10 @@ class Settings:
     table: str = "counts"
     is_new: bool = False
     """The version whose values are objects `{"sum": n}`; else they are numbers."""
+    old_table: str | None = None
+    """The table whose values show through the adapter."""
+    per_checkpoint: int = 10
+    """How fast the adapter moves them: so slowly that a kill comes in the middle."""
 
     @property
     def input(self) -> str:
@@ -47,6 +53,14 @@ class Settings:
         """The version with the new values, and this table."""
         return replace(self, table=table, is_new=True)
 
+    def with_adapter(self, table: str) -> Settings:
+        """The same, which reads both tables."""
+        return replace(self.next_version(table), old_table=self.table)
+
+    def without_adapter(self) -> Settings:
+        """The plain new code."""
+        return replace(self, old_table=None)
+
     def elsewhere(self) -> Settings:
         """The same on another host, where it finds no state."""
         return replace(self, datadir=self.datadir.with_name(f"{self.datadir.name}-{token_hex(4)}"))
@@ -60,6 +74,16 @@ def say(event: str, **facts: Any) -> None:  # noqa: ANN401 - of JSON
     """Tell the test."""
     sys.stdout.write(json.dumps({"event": event, **facts}) + "\n")
     sys.stdout.flush()
+
+
+def made_table(app: faust.App, settings: Settings, **options: Any) -> Any:  # noqa: ANN401 - of Faust
+    """The application's table, or the adapter in its place."""
+    table = app.Table(settings.table, key_type=str, partitions=PARTITIONS, **options)
+    if settings.old_table is None:
+        return table
+    old = app.Table(settings.old_table, key_type=str, partitions=PARTITIONS, **options)
+    pace = settings.per_checkpoint
+    return DualTable(table, old, lambda number: {"sum": number}, interval=0.05, per_checkpoint=pace)
 
 
 def application(settings: Settings) -> tuple[faust.App, Any]:
@@ -81,7 +105,7 @@ def application(settings: Settings) -> tuple[faust.App, Any]:
         nonlocal restored
         restored += 1
 
-    table = app.Table(settings.table, key_type=str, partitions=PARTITIONS, on_changelog_event=count)
+    table = made_table(app, settings, on_changelog_event=count)
     topic = app.topic(settings.input, key_type=str, value_type=bytes, value_serializer="raw")
 
     @app.agent(topic)
@@ -95,9 +119,10 @@ def application(settings: Settings) -> tuple[faust.App, Any]:
             else:
                 table[key] = {"sum": int(value)} if settings.is_new else int(value)
 
-    @table.on_recover
     async def ready() -> None:
         say("recovered", restored=restored)
+
+    table.on_recover(ready)
 
     return app, table
 
@@ -113,7 +138,7 @@ async def serve(settings: Settings) -> None:
     await app.start()
     while (command := (await commands.readline()).decode().strip()) not in ("", "stop"):
         assert command == "dump"
-        say("dumped", content=dict(table.data.items()))
+        say("dumped", content=dict(table.items()), is_converged=getattr(table, "is_converged", None))
     await app.stop()
     say("stopped")
 

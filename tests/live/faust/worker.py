@@ -59,10 +59,18 @@ class Worker:
     def wait_holds(self, expected: Rows) -> Self:
         """Wait until it has processed every input, and holds this. Raises AssertionError."""
         deadline = monotonic() + _PATIENCE_SECONDS
-        while (found := self._dump()) != expected and monotonic() < deadline:
+        while (found := self.holds()) != expected and monotonic() < deadline:
             sleep(0.1)
         differing = {key for key in found.keys() | expected.keys() if found.get(key) != expected.get(key)}
         assert not differing, [(key, found.get(key), expected.get(key)) for key in sorted(differing)[:5]]
+        return self
+
+    def wait_converged(self) -> Self:
+        """Wait until the adapter says so. Raises AssertionError."""
+        deadline = monotonic() + _PATIENCE_SECONDS
+        while not self._dumped()["is_converged"]:
+            assert monotonic() < deadline, self._described("does not converge")
+            sleep(0.1)
         return self
 
     def stop(self) -> None:
@@ -78,10 +86,14 @@ class Worker:
         self._process.wait()
         self._listener.join()
 
-    def _dump(self) -> Rows:
-        self._order("dump")
-        content: Rows = self._next("dumped")["content"]
+    def holds(self) -> Rows:
+        """What it holds of its partitions."""
+        content: Rows = self._dumped()["content"]
         return content
+
+    def _dumped(self) -> dict[str, Any]:
+        self._order("dump")
+        return self._next("dumped")
 
     def _order(self, command: str) -> None:
         assert self._process.stdin is not None
