@@ -471,3 +471,12 @@ def test_nothing_assigned_is_not_converged(group: Group) -> None:
 def test_taken_out_too_early_the_new_code_begins_at_its_default(group: Group) -> None:
     new, _ = group.start(both).made
     assert "k1" not in new
+
+
+def test_a_rebalance_that_begins_holds_the_sweep(group: Group) -> None:
+    """Its partitions may be another worker's in a moment."""
+    worker, table = group.dual()
+    worker.app.on_rebalance_start()
+    table.converge()
+    assert worker.pending == []
+    assert not table.is_converged
