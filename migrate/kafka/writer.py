@@ -147,16 +147,23 @@ class Writer:
         return f"write to topic {self.topic}, partition {self.number},"
 
 
-def write_again(connection: Connection, topic: str, number: int, offset: int, patience: float = 60.0) -> int:
-    """Write the record at this offset once more, outside of any transaction; the offset of the new one.
+def end_in_record(
+    connection: Connection, topic: str, number: int, start: int, end: int, *, patience: float = 60.0
+) -> int | None:
+    """Let a topic partition end in a record: the last one in [start, end) is written once more, outside of any
+    transaction, unless nothing follows it. Its offset; None: there is no record.
 
     Raises:
         ChangelogFailedError: It cannot be read, or its copy is not confirmed.
     """
     from confluent_kafka import KafkaError, KafkaException, Producer
 
+    found = _last_record(connection, topic, number, start, end)
+    if found is None or found.offsets is None:
+        return None
+    if found.offsets[0] == end - 1:
+        return found.offsets[0]
     failures, doing = Failures(connection, ChangelogFailedError), f"write to topic {topic}, partition {number},"
-    (found,) = (each for each in read(connection, topic, number, offset, offset + 1) if len(each))
     answers: list[tuple[KafkaError | None, Message]] = []
     with failures.explained(doing):
         ours = {"enable.idempotence": True, "message.timeout.ms": int(patience * 1000), "error_cb": failures.on_error}
@@ -178,6 +185,13 @@ def write_again(connection: Connection, topic: str, number: int, offset: int, pa
     written: int | None = message.offset()
     assert written is not None
     return written
+
+
+def _last_record(connection: Connection, topic: str, number: int, start: int, end: int) -> ChangelogBatch | None:
+    last = None
+    for batch in read(connection, topic, number, start, end):
+        last = batch.part(len(batch) - 1, len(batch)) if len(batch) else last
+    return last
 
 
 def _largest_batch(connection: Connection, topic: str, number: int, doing: str) -> int:

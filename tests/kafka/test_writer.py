@@ -13,7 +13,7 @@ from migrate.kafka import writer as writing
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
 from migrate.kafka.reader import read
-from migrate.kafka.writer import Writer
+from migrate.kafka.writer import Writer, end_in_record
 from migrate.stores.batch import ChangelogBatch
 from tests.kafka.records import NOW, keys, records, write
 
@@ -35,6 +35,21 @@ def test_keys_values_timestamps_and_headers_come_back(connection: Connection, to
 def test_nothing_is_written_for_no_record(connection: Connection, topic: str) -> None:
     assert write(connection, topic) is None
     assert write(connection, topic, records(0, 0)) is None
+
+
+def test_a_partition_ends_in_a_record_that_is_written_once_more(
+    connection: Connection, cluster: Cluster, topic: str
+) -> None:
+    batch = ChangelogBatch([b"a", b"b"], [b"1", None], [NOW, -1], [[], [("h", b"2")]])
+    assert write(connection, topic, batch) == 1
+    while cluster.ends_of(topic, 0).stable < 3:  # the marker comes a moment later
+        time.sleep(0.01)
+    assert end_in_record(connection, topic, 0, 1, 3) == 3
+    # again, as after an attempt that was killed: there it is already; and where the first one was compacted away
+    assert [end_in_record(connection, topic, 0, start, 4) for start in (1, 2)] == [3, 3]
+    (found,) = (each for each in read(connection, topic, 0, 2, 4) if len(each))
+    assert (found.keys, found.values, found.timestamps, found.headers) == ([b"b"], [None], [-1], [[("h", b"2")]])
+    assert cluster.ends_of(topic, 0).end == 4
 
 
 @pytest.mark.parametrize("limit", ["_TRANSACTION_BYTES", "_TRANSACTION_SECONDS"])
@@ -88,7 +103,7 @@ def test_what_a_killed_writer_left_open_ends_with_its_rerun(
     code = f"""if True:
         import os, signal
         from migrate.kafka.connection import Connection
-        from migrate.kafka.writer import Writer
+        from migrate.kafka.writer import Writer, end_in_record
         from tests.kafka.records import records
         with Writer(Connection({connection.bootstrap!r}), {topic!r}, 0, {topic!r}) as writer:
             writer.write(records(0, 10))

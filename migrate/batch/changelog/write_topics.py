@@ -29,7 +29,7 @@ from migrate.batch.source.source import target_system
 from migrate.engine.chunk_source import inputs_of
 from migrate.kafka.cluster import Cluster, Ends
 from migrate.kafka.connection import Connection
-from migrate.kafka.writer import write_again
+from migrate.kafka.writer import end_in_record
 from migrate.model.changelogs import Changelog, Produced, TopicPart
 from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import DatabasePlan
@@ -88,10 +88,11 @@ def ended_in_record(context: Context, cluster: Cluster, changelog: Changelog, la
     if last is None or not waits:
         return last
     settled(cluster, changelog)  # which may have asked for the end just before the marker was there
-    if cluster.ends_of(changelog.new_topic, changelog.number).end == last + 1:
+    end = cluster.ends_of(changelog.new_topic, changelog.number).end
+    if end == last + 1:
         return last
     context.ledger.check_not_fenced()
-    return write_again(cluster.connection, changelog.new_topic, changelog.number, last)
+    return end_in_record(cluster.connection, changelog.new_topic, changelog.number, last, end)
 
 
 def _write(context: Context, executor: Executor, tasks: Iterator[ProduceTask]) -> None:
