@@ -192,7 +192,8 @@ def test_a_store_with_a_ttl_and_one_without_are_told_apart(expiring: Path) -> No
         run(spec_of(expiring))
 
 
-def test_values_without_a_time_are_no_expiring_ones(home: Path) -> None:
+def test_values_without_a_time_are_no_expiring_ones(tmp_path: Path) -> None:
+    home = make_store(tmp_path / "state" / "shop", {0: {b"k": {"total": "longer than a time"}}})
     assert plan(spec_of(home, format="quix.ttl-key-value")).verdict.exit_code != 0
     with pytest.raises(RefusedError, match=r"quix\.ttl-key-value"):
         run(spec_of(home, format="quix.ttl-key-value"))

@@ -30,6 +30,7 @@ pytestmark = pytest.mark.usefixtures("registered")
 NOW = int(time.time() * 1000)
 """Old records would be compacted at once, and compaction goes by keys alone, whatever their families are."""
 FAMILIES = ("default", "totals")
+OWN = "own"
 Content = dict[str, dict[bytes, bytes]]
 """Values by family and key."""
 
@@ -58,6 +59,8 @@ class App:
     run: Mapping[str, Any] = field(default_factory=dict)
     families: tuple[str, ...] = FAMILIES
     missing: str | None = None
+    own: Mapping[bytes, bytes] = field(default_factory=dict)
+    """What the application keeps for itself, in a family of its own in the topic of partition 0."""
 
     @property
     def connection(self) -> Connection:
@@ -132,7 +135,7 @@ class App:
 
     def restored(self, store: str, number: int) -> Content:
         """What the application restores from a topic."""
-        found: Content = {family: {} for family in self.families}
+        found: Content = {family: {} for family in (*self.families, OWN)}
         with Cluster(self.connection) as cluster:
             ends = cluster.ends_of(self.topic(store), number)
         for batch in read(self.connection, self.topic(store), number, ends.start, ends.stable):
@@ -144,6 +147,7 @@ class App:
                 family.pop(key, None)
                 if value is not None:
                     family[key] = value
+        assert found.pop(OWN) == (self.own if number == 0 else {})
         return {family: dict(sorted(entries.items())) for family, entries in found.items()}
 
     def offset(self, store: str, number: int) -> int:
@@ -191,6 +195,9 @@ def test_a_restore_gives_the_new_store_until_it_is_rolled_back(
         assert app.stored(app.store, number) == app.restored(app.store, number) == converted(app.old(number))
         app.check_offset(app.store, number)
     assert verify(app.spec).verification.ok
+    if (kind, way) == (STATE.id, "append"):
+        app = replace(app, own={b"key-0001": b"switched on"})
+        app.write(0, {OWN: app.own})
     rollback(app.spec)
     for number in (0, 1):
         assert app.stored("counts", number) == app.restored("counts", number) == app.old(number)

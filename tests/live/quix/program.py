@@ -28,6 +28,7 @@ class Settings:
     """The version whose sums are objects `{"sum": n}`; else they are numbers."""
     guarantee: str = "at-least-once"
     ttl_seconds: int = 0
+    has_changelog: bool = True
 
     @property
     def input(self) -> str:
@@ -82,6 +83,7 @@ def main(settings: Settings, count: int, seconds: float) -> None:
         processing_guarantee=settings.guarantee,  # type: ignore[arg-type]
         commit_interval=0.5,
         loglevel="WARNING",
+        use_changelog_topics=settings.has_changelog,
     )
     topic = app.topic(settings.input, key_deserializer="bytes", value_deserializer="json")
     failed = None
