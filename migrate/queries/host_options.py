@@ -41,6 +41,8 @@ class HostOptions:
         from migrate.queries.group_placement import GroupPlacement, partition_counts
         from migrate.queries.key_routing import HostInfo, KeyRouter, stated_router
 
+        if self.partitions is not None or self.bootstrap is not None or self.hosts_from_group:
+            _check_placed_by_key(stores)
         stated, by = self._stated(), PARTITIONERS[self.partitioner]
         server = None if self.application_server is None else HostInfo.parse(self.application_server)
         if not self.hosts_from_group and self.bootstrap is None:
@@ -106,3 +108,17 @@ class HostOptions:
         if self.hosts is not None:
             return read_hosts(Path(self.hosts))
         return stated_hosts(self.peers, self.standbys) if self.peers or self.standbys else None
+
+
+def _check_placed_by_key(stores: QueryableStores) -> None:
+    """Raises SpecError for a store whose keys do not tell their partitions."""
+    from migrate.systems import get_system
+
+    for name in stores.names:
+        system = get_system(stores.definition(name).stored.system)
+        if not system.partitioners:
+            raise SpecError(
+                f"{system.title} does not choose a partition by a key of the store {name!r}: which host has a key "
+                "cannot be computed",
+                hint="serve each host's directory by itself, without --partitions and without hosts",
+            )

@@ -172,5 +172,6 @@ FAUST = System(
     offsets=_FaustOffsets(),
     changelog=_FaustNames(),
     discovery=_FaustDiscovery(),
+    partitioners=(),  # the key of a message decides, and that of the table may have other bytes
     unsupported=(WINDOWED, WITH_TTL, OF_PYTHON_ROCKSDB),
 )

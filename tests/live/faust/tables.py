@@ -49,6 +49,7 @@ def make_table(
         store = table.data
         ranges = [None] if window is None else [table.tumbling(window).table.window.ranges(1_767_225_600.0)[0]]
         for partition, rows in content.items():
+            store._db_for_partition(partition)  # it is made where the partition is assigned, whatever is in it
             for key, value in rows.items():
                 for each in ranges:
                     stored = key if each is None else (key, each)

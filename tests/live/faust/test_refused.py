@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -69,3 +70,18 @@ def test_tables_of_different_partitions_keep_theirs(broker: Broker, tmp_path: Pa
         there = cluster.partitions()
     assert {table: there[f"faust-two-{table}-v2-changelog"] for table in content} == {"counts": 2, "totals": 3}
     assert read_families(home / "tables/totals-v2-2.db")["default"][b'"c"'] == b'{"sum":3}'
+
+
+@pytest.mark.parametrize("rows", [{}, {"c": 3}], ids=["empty", "with-rows"])
+def test_a_table_without_an_offset_beside_a_changelog_is_refused(
+    broker: Broker, tmp_path: Path, rows: Mapping[str, int]
+) -> None:
+    """It was lost, or never restored: what the changelog has would be missing from the new table."""
+    app = f"faust-unstated-{len(rows)}"
+    home = logged_table(broker, tmp_path / "data", app, "counts", {0: {"a": 1}, 1: {"b": 2, "c": 3}})
+    shutil.rmtree(home / "tables/counts-1.db")
+    make_table(home.parent, "counts", {1: rows}, key_type=str)
+    with pytest.raises(RefusedError) as refused:
+        run(spec_of(broker, home, app, {"counts": "counts-v2"}))
+    assert "1/counts has no changelog offset" in refused.value.message
+    assert "let it restore" in refused.value.hint
