@@ -114,6 +114,20 @@ def gateway() -> JavaGateway:
     return SparkContext._gateway
 
 
+def write_whole(context: SparkContext, folder: str, name: str, content: bytes) -> None:
+    """Write a file that appears as a whole, wherever Spark can write. Raises RefusedError."""
+    path = gateway().jvm.org.apache.hadoop.fs.Path
+    hidden, file = path(folder, f".{name}"), path(folder, name)
+    files = file.getFileSystem(context._jsc.hadoopConfiguration())
+    out = files.create(hidden, False)
+    try:
+        out.write(content)
+    finally:
+        out.close()
+    if not files.rename(hidden, file):
+        raise RefusedError(f"{folder}/.{name} cannot be renamed", hint="see that the directory can be written")
+
+
 @contextmanager
 def environment_of(variables: Mapping[str, str]) -> Iterator[None]:
     """The environment of a process that is started in the block."""

@@ -1,4 +1,4 @@
-"""The verbs of a migration at work: run, status, verify, report, rejects, replay, catch-up."""
+"""The verbs of a migration at work: run, status, verify, report, rejects, replay, catch-up, sweep."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import sys
 import time
 from collections.abc import Callable
 from functools import wraps
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 from click.core import ParameterSource
 
 from migrate.batch.stop import Stop
-from migrate.cli.command import spec_verb, stopping_on_signals, without_garbage_collection
+from migrate.cli.command import spec_verb, stopping_on_signals, verb, without_garbage_collection
 from migrate.cli.job import check_spark, fence_option, replay_options, run_and_show, run_options
 from migrate.cli.options import current_output, html_option, page_path
 from migrate.cli.switch_commands import switch_and_show
-from migrate.errors import SpecError
+from migrate.errors import ExitCode, SpecError
+from migrate.model.packages import claim
 from migrate.show.output import Output, stop_writing, user_output_to_stderr
 
 if TYPE_CHECKING:
@@ -251,5 +254,48 @@ def catch_up(spec: Spec, *, master: str | None, fence: bool) -> None:
     output.show(report, show_catch_up)
 
 
-VERBS = (run, status, verify, report, rejects, replay, catch_up)
+@click.command()
+@click.argument("checkpoint")
+@click.option("--variable", required=True, metavar="NAME", help="The old state variable.")
+@click.option(
+    "--marker",
+    required=True,
+    metavar="MODULE:FUNCTION",
+    help="Makes a row of the source of a grouping key: text or bytes, or for a topic Kafka's key and value.",
+)
+@click.option(
+    "--to", required=True, metavar="DIR|TOPIC", help="A source of the query: a directory of files, or a topic."
+)
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=100_000, show_default=True, metavar="N", help="The most markers."
+)
+@click.option("--master", default="local[*]", show_default=True, help="The Spark master to run on.")
+@click.option("--bootstrap", metavar="HOST:PORT", help="The broker of the topic.")
+@click.option("--config", type=click.Path(), help="A file of librdkafka's properties for that broker.")
+@verb
+def sweep(checkpoint: str, *, config: str | None, **options: Any) -> int:  # noqa: ANN401 - those of `jobs.sweep`
+    """Have a streaming query of PySpark move the state of keys that do not arrive by themselves.
+
+    Lists the keys that still have the old state variable, and writes a marker for each into the query's own source.
+    Between two runs of the query, again and again: exits with 0 when no key is left, with 5 while some are.
+
+    \b
+    stateferry sweep checkpoint --variable count --marker markers:marker --to input
+    stateferry sweep checkpoint --variable count --marker markers:marker --to orders --bootstrap broker:9092
+    """
+    check_spark(on_spark=True)
+    from migrate.batch.chunk.executor import check_master
+    from migrate.show.text.report_text import show_sweep
+
+    check_master(options["master"])
+    claim("jobs")
+    with user_output_to_stderr():
+        report = import_module("jobs.sweep").sweep(
+            checkpoint, config=None if config is None else Path(config), **options
+        )
+    current_output().show(report, show_sweep)
+    return ExitCode.INTERRUPTED if report.old_keys else ExitCode.DONE
+
+
+VERBS = (run, status, verify, report, rejects, replay, catch_up, sweep)
 """In the order of work, as the help lists them."""

@@ -1,4 +1,7 @@
-"""Writes changelog records to one topic partition, in transactions of one id: each is confirmed, and there once."""
+"""Writes changelog records to one topic partition, in transactions of one id: each is confirmed, and there once.
+
+`produce` writes other records, without a transaction.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Self
 
-from migrate.errors import ChangelogFailedError
+from migrate.errors import BrokerError, ChangelogFailedError
 from migrate.kafka.cluster import Cluster, take_over
 from migrate.kafka.connection import Connection, Failures
 from migrate.kafka.reader import read
@@ -202,3 +205,25 @@ def _largest_batch(connection: Connection, topic: str, number: int, doing: str) 
         text = f"cannot {doing} at {connection.bootstrap}: there is no such partition"
         raise ChangelogFailedError(text, hint="was the topic removed? run the same command again")
     return min(max(there.max_message_bytes, _BATCH_BYTES[0]), _BATCH_BYTES[-1])
+
+
+def produce(connection: Connection, topic: str, records: Iterable[tuple[bytes | None, bytes]]) -> None:
+    """Write keys and values, to any partition, and wait until the broker has confirmed all. Raises BrokerError."""
+    from confluent_kafka import KafkaException, Producer
+
+    def delivered(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            raise KafkaException(error)
+
+    failures = Failures(connection, BrokerError)
+    more = {"message.timeout.ms": 60_000, "enable.idempotence": True, "error_cb": failures.on_error}
+    with failures.explained(f"write to topic {topic}"):
+        producer = Producer(connection.settings(more))
+        for key, value in records:
+            while True:
+                try:
+                    producer.produce(topic, key=key, value=value, on_delivery=delivered)
+                    break
+                except BufferError:  # the queue is full
+                    producer.poll(0.1)
+        producer.flush()

@@ -415,3 +415,20 @@ class WatchReport(StatusReport):
     """A message to the operator, of a sentence or two."""
     is_over: bool = False
     """Whether there is nothing left to follow."""
+
+
+class SweepReport(Report):
+    """One slice of a sweep over the keys of a streaming query."""
+
+    checkpoint: str
+    variable: str
+    """The old state variable."""
+    batch: int
+    """The last committed one."""
+    old_keys: int
+    """Keys that had the variable then; with those of earlier slices whose markers the query has not handled yet."""
+    written: int
+    """Markers."""
+    to: str
+    watermark_ms: int | None
+    """The query's. What it takes for late is dropped; so are markers whose event time is not after it."""

@@ -8,12 +8,12 @@ import time
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from migrate.errors import ChangelogFailedError
+from migrate.errors import BrokerError, ChangelogFailedError
 from migrate.kafka import writer as writing
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
 from migrate.kafka.reader import read
-from migrate.kafka.writer import Writer, end_in_record
+from migrate.kafka.writer import Writer, end_in_record, produce
 from migrate.stores.batch import ChangelogBatch
 from tests.kafka.records import NOW, keys, records, write
 
@@ -103,7 +103,7 @@ def test_what_a_killed_writer_left_open_ends_with_its_rerun(
     code = f"""if True:
         import os, signal
         from migrate.kafka.connection import Connection
-        from migrate.kafka.writer import Writer, end_in_record
+        from migrate.kafka.writer import Writer
         from tests.kafka.records import records
         with Writer(Connection({connection.bootstrap!r}), {topic!r}, 0, {topic!r}) as writer:
             writer.write(records(0, 10))
@@ -141,3 +141,23 @@ def test_a_topic_or_a_partition_that_is_gone_is_named(connection: Connection, to
     for name, number in (("no-such-topic", 0), (topic, 2)):
         with pytest.raises(ChangelogFailedError, match=f"topic {name}, partition {number}.*no such partition"):
             write(connection, name, records(0, 1), number=number)
+
+
+def test_records_go_to_any_partition_and_each_is_confirmed(
+    connection: Connection, cluster: Cluster, topic: str
+) -> None:
+    written = [(b"%d" % number, b"value %d" % number) for number in range(100)]
+    produce(connection, topic, written)
+    ends = [cluster.ends_of(topic, number).end for number in range(2)]
+    found = {
+        key: value
+        for number, end in enumerate(ends)
+        for batch in read(connection, topic, number, 0, end)
+        for key, value in zip(batch.keys, batch.values, strict=True)
+    }
+    assert (found, sum(ends)) == (dict(written), 100)
+    produce(connection, topic, [(None, b"without a key")])
+    assert sum(cluster.ends_of(topic, number).end for number in range(2)) == 101
+    cluster.create_topic(f"{topic}-compacted", partitions=1, replication=1, settings={"cleanup.policy": "compact"})
+    with pytest.raises(BrokerError, match=f"cannot write to topic {topic}-compacted"):
+        produce(connection, f"{topic}-compacted", [(None, b"a compacted topic takes no record without a key")])

@@ -23,6 +23,7 @@ from migrate.model.reports import (
     SetBack,
     SnapshotReport,
     StatusReport,
+    SweepReport,
     SwitchReport,
     TailReport,
     Throughput,
@@ -128,6 +129,25 @@ def show_rejects(report: RejectsReport, output: Output) -> list[str]:
         "next": report.next_step,
     }
     return output.layout.facts(rows | _ids(report.migration_id, "", output))
+
+
+def show_sweep(report: SweepReport, output: Output) -> list[str]:
+    """What a slice of a sweep did, and what comes next."""
+    late = (
+        ""
+        if report.watermark_ms is None
+        else f"{moment(report.watermark_ms)}: a marker of that time or before it would be dropped as late"
+    )
+    run = "run the query until it has read the markers, stop it, and sweep again"
+    done = f"no key has {report.variable}: let `init` call deleteIfExists({report.variable!r}), with a plain handle"
+    rows = {
+        "variable": report.variable,
+        "old keys": f"{report.old_keys:,} after batch {report.batch}",
+        "written": f"{plural(report.written, 'marker')} to {report.to}" if report.written else "",
+        "watermark": late if report.written else "",
+        "next": run if report.old_keys else done,
+    }
+    return output.layout.facts(rows)
 
 
 def revision_in_words(revision: int) -> str:

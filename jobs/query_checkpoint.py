@@ -1,0 +1,149 @@
+"""What a streaming query's checkpoint says: how far it is, what it reads, and which state variables it has.
+
+`offsets/<batch>` is written before a batch and `commits/<batch>` after it. The former has lines: "v1", the metadata in
+JSON, then the offset of each source in JSON; a source of files counts its logs in `sources/<number>`, whose lines name
+the files, and one of Kafka has its topics. Checkpoints lie wherever Spark reads files.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import uuid
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from jobs.session import write_whole
+from migrate.errors import RefusedError
+
+_BINARY = (".parquet", ".orc", ".avro")
+
+
+@dataclass(frozen=True)
+class Directory:
+    """A directory that the query reads files of."""
+
+    path: str
+    suffix: str
+    """Of its files."""
+
+    def write(self, spark: SparkSession, markers: list[bytes]) -> None:
+        """Add a file with a marker in each line, which appears as a whole."""
+        content = b"".join(marker + b"\n" for marker in markers)
+        if self.suffix.endswith(".gz"):
+            content = gzip.compress(content)
+        write_whole(spark.sparkContext, self.path, f"stateferry-sweep-{uuid.uuid4().hex}{self.suffix}", content)
+
+
+@dataclass(frozen=True)
+class QueryCheckpoint:
+    """A checkpoint, as it was when it was first asked."""
+
+    spark: SparkSession
+    path: str
+
+    @cached_property
+    def position(self) -> tuple[int, int]:
+        """The last batch that was begun, and the last one that was committed. Raises RefusedError without one."""
+        begun, committed = (self._last(name) for name in ("offsets", "commits"))
+        if begun < 0 or committed < 0:
+            raise RefusedError(
+                f"{self.path} is not the checkpoint of a query that has committed a batch",
+                hint="give the checkpointLocation of the query, after a run of it",
+            )
+        return begun, committed
+
+    @cached_property
+    def _offsets(self) -> list[Any]:
+        """The metadata of the last batch, then the offsets of its sources."""
+        text = self.spark.read.format("binaryFile").load(f"{self.path}/offsets/{self.position[0]}").head()
+        version, *lines = bytes(text["content"]).decode().splitlines() if text else [""]
+        if version != "v1":
+            raise RefusedError(
+                f"the offsets of {self.path} are of version {version}, not v1",
+                hint="Spark 4.1 to 4.3 write v1 unless spark.sql.streaming.queryEvolution.enableSourceEvolution is on",
+            )
+        return [json.loads(line) if line != "-" else None for line in lines]
+
+    @property
+    def watermark_ms(self) -> int:
+        """0: the query has none."""
+        return int(self._offsets[0]["batchWatermarkMs"])
+
+    @cached_property
+    def topics(self) -> set[str]:
+        sources = (each for each in self._offsets[1:] if isinstance(each, dict))
+        return {topic for each in sources for topic, offsets in each.items() if isinstance(offsets, dict)}
+
+    @cached_property
+    def directories(self) -> dict[str, Directory]:
+        found = {}
+        for number, source in enumerate(self._offsets[1:]):
+            if isinstance(source, dict) and "logOffset" in source:
+                logged = self.spark.read.text(f"{self.path}/sources/{number}").where("value like '{%'")
+                path = F.get_json_object("value", "$.path")
+                folder, name = F.regexp_replace(path, "/[^/]*$", ""), F.regexp_extract(path, "[^/]*$", 0)
+                for row in logged.groupBy(folder.alias("folder")).agg(F.max(name).alias("name")).collect():
+                    suffix = "".join(PurePosixPath(unquote(row["name"])).suffixes[-2:])
+                    found[_plain(row["folder"])] = Directory(_plain(row["folder"]), suffix)
+        return found
+
+    def source(self, to: str) -> str | Directory:
+        """The topic, or the directory, that the query reads under that name. Raises RefusedError."""
+        if to in self.topics:
+            return to
+        directory = self.directories.get(_plain(to))
+        if directory is None:
+            known = ", ".join(sorted({*self.topics, *self.directories})[:5]) or "no files and no topic"
+            raise RefusedError(
+                f"{to} is no source of this query, which reads {known}",
+                hint="Spark takes no second source: name its topic, or the directory of a file that it has read",
+            )
+        if directory.suffix.endswith(_BINARY):
+            raise RefusedError(
+                f"the files in {to} are no lines of text: {directory.suffix}",
+                hint="write the markers with a program of yours; `--to` takes JSON, CSV without a header, or text",
+            )
+        return directory
+
+    def old_keys(self, variable: str) -> DataFrame:
+        """The grouping keys that have that state variable. Raises RefusedError where there is none."""
+        operators = self.spark.read.format("state-metadata").load(self.path).collect()
+        variables = {
+            row["operatorId"]: [each["stateName"] for each in json.loads(row["operatorProperties"])["stateVariables"]]
+            for row in operators
+            if "stateVariables" in (row["operatorProperties"] or "")
+        }
+        having = [operator for operator, names in variables.items() if variable in names]
+        if len(having) != 1:
+            names = sorted(name for each in variables.values() for name in each if not name.startswith("$"))
+            which = "the name of several state variables" if having else "no state variable"
+            raise RefusedError(
+                f"{variable} is {which} of this query, which has {', '.join(names) or 'none'}",
+                hint="name the old variable as `init` does",
+            )
+        reader = self.spark.read.format("statestore").option("stateVarName", variable)
+        return reader.option("operatorId", having[0]).option("batchId", self.position[1]).load(self.path)
+
+    def _last(self, name: str) -> int:
+        try:
+            files = self.spark.read.format("binaryFile").load(f"{self.path}/{name}").select("path").collect()
+        except PySparkException:  # there is no such directory
+            return -1
+        return max((int(found[0]) for file in files if (found := re.search(r"\d+$", file["path"]))), default=-1)
+
+
+def _plain(path: str) -> str:
+    """One spelling of a directory: a path of this machine without its links, or a URI."""
+    parts = urlsplit(path)
+    if parts.scheme not in ("", "file"):
+        return path.rstrip("/")
+    return str(Path(unquote(parts.path) if parts.scheme else path).expanduser().resolve())

@@ -1,0 +1,138 @@
+"""`stateferry sweep`: a marker into a query's own source for each key that still has its old state variable.
+
+The query handles it like any row of that key, and `converge()` of the handle moves the value.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
+
+from formats.function import describe_error
+from jobs.query_checkpoint import Directory, QueryCheckpoint
+from jobs.session import spark_context
+from migrate.errors import RefusedError, SpecError
+from migrate.kafka.connection import Connection, read_connection
+from migrate.kafka.writer import produce
+from migrate.library_messages import beginning
+from migrate.model.reports import SweepReport
+
+Record = tuple[bytes | None, bytes]
+"""Key and value."""
+Marker = Callable[[Row], Any]
+_WATCH_SECONDS = 2.0
+"""How long the checkpoint is watched, at least: nothing else tells that a query is running."""
+
+
+def sweep(
+    checkpoint: str,
+    *,
+    variable: str,
+    marker: str,
+    to: str,
+    limit: int,
+    master: str | None = None,
+    bootstrap: str | None = None,
+    config: Path | None = None,
+) -> SweepReport:
+    """Write markers for up to `limit` keys.
+
+    Raises:
+        SpecError: The marker function cannot be used, or gives what is no marker.
+        RefusedError: There is no such variable or source, or the query is running.
+        BrokerError: The topic cannot be written.
+    """
+    function = _load(marker)
+    with spark_context(f"sweep {variable}", master, []) as context, _explained():
+        spark = SparkSession(context)
+        _ = spark.streams.active  # PySpark 4.1 reads no state before that
+        before, began = QueryCheckpoint(spark, checkpoint), time.monotonic()
+        source = before.source(to)
+        keys = before.old_keys(variable).select("key").distinct()
+        left = keys.count()
+        # In another order each time: else keys that the processor has to leave would be in the way of all others.
+        rows = keys.orderBy(F.rand()).limit(limit).collect()
+        records = [_record(function, row["key"], is_line=isinstance(source, Directory)) for row in rows]
+        time.sleep(max(0.0, began + _WATCH_SECONDS - time.monotonic()))
+        if QueryCheckpoint(spark, checkpoint).position != before.position:
+            raise RefusedError(
+                "the query is running: its checkpoint changed while the keys were listed",
+                hint="stop it, and run the same command again; nothing was written",
+            )
+        if records and isinstance(source, Directory):
+            source.write(spark, [value for _, value in records])
+        elif records:
+            produce(_connection(bootstrap, config), to, records)
+        return SweepReport(
+            checkpoint=checkpoint,
+            variable=variable,
+            batch=before.position[1],
+            old_keys=left,
+            written=len(records),
+            to=to,
+            watermark_ms=before.watermark_ms or None,
+        )
+
+
+def _load(reference: str) -> Marker:
+    """The function of a module in the working directory, or on Python's path. Raises SpecError."""
+    module, colon, name = reference.partition(":")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        function = getattr(importlib.import_module(module), name, None) if colon else None
+    except Exception as error:
+        raise SpecError(
+            f"the marker {reference!r} cannot be imported: {describe_error(error)}", hint=f"fix the module {module}"
+        ) from error
+    finally:
+        sys.path.pop(0)
+    if not callable(function):
+        raise SpecError(f"there is no function {reference!r}", hint="give --marker module:function")
+    marker: Marker = function
+    return marker
+
+
+def _record(marker: Marker, key: Row, *, is_line: bool) -> Record:
+    """The record of one key: for a topic it may be a pair, Kafka's key and the value. Raises SpecError."""
+    try:
+        made = marker(key)
+    except Exception as error:
+        raise SpecError(f"the marker of {key} fails: {describe_error(error)}", hint="fix the function") from error
+    record_key, value = made if isinstance(made, tuple) and len(made) == 2 and not is_line else (None, made)
+    parts = [part.encode() if isinstance(part, str) else part for part in (record_key, value)]
+    if not isinstance(parts[1], bytes) or not parts[1] or not isinstance(parts[0], bytes | None):
+        raise SpecError(
+            f"the marker of {key} is {made!r}: not a text, nor bytes",
+            hint="give a row of the query's source, never null: that would delete in a compacted topic",
+        )
+    if is_line and b"\n" in parts[1]:
+        raise SpecError(f"the marker of {key} has several lines", hint="a line of the file is one row")
+    return parts[0], parts[1]
+
+
+def _connection(bootstrap: str | None, config: Path | None) -> Connection:
+    if bootstrap is None:
+        raise SpecError("no broker is named for the topic", hint="give --bootstrap host:port")
+    return read_connection(bootstrap, config)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Raises RefusedError for what Spark cannot read."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise RefusedError(
+            f"Spark cannot read the checkpoint: {beginning(str(error))}",
+            hint="see that the query is stopped, and that this Spark is not older than the query's",
+        ) from error
