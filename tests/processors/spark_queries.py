@@ -47,7 +47,7 @@ def sized(row: tuple[str]) -> tuple[str, int]:
 
 
 class OldForm(StatefulProcessor):
-    """Counts the rows of a key, and keeps their numbers."""
+    """Counts the rows of a key, and keeps their numbers and the largest ones, whatever the order of rows in a batch."""
 
     value: Any = staticmethod(lambda number: (number,))
     element: Any = staticmethod(lambda word: (word,))
@@ -68,7 +68,8 @@ class OldForm(StatefulProcessor):
             self.count.update(self.value(count))
             for number in numbers:
                 self.seen.appendValue(self.element(f"n{number}"))
-                self.last.updateValue((f"m{number % 3}",), self.value(number))
+                group = (f"m{number % 3}",)
+                self.last.updateValue(group, self.value(max(number, *(self.last.getValue(group) or (0,))[:1])))
             yield Row(k=key[0], n=count)
 
     def close(self) -> None: ...
@@ -196,7 +197,7 @@ def state(spark: SparkSession, folder: Path, name: str, *, checkpoint: str = "ch
         json.loads(row[0]) for row in read.select(F.to_json(F.struct(*read.drop("partition_id").columns))).collect()
     ]
     found = [(row.pop("key")["k"], json.dumps(_without_times(row))) for row in rows]
-    return sorted(found, key=lambda each: each[0])  # elements of a list stay in their order
+    return sorted(found)
 
 
 def variables(spark: SparkSession, folder: Path) -> set[str]:

@@ -1,9 +1,15 @@
 """Real queries of PySpark that move from old state variables to new ones, by the keys that arrive and by a sweep."""
 
 import json
+import os
+import random
 import re
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -55,13 +61,8 @@ def sweep(folder: Path, *options: str, to: str = "input", marks: str = "marker")
     return InProcess().run(["sweep", str(folder / "checkpoint"), *(part for pair in chosen.items() for part in pair)])
 
 
-def move(spark: SparkSession, folder: Path, kind: str, slices: tuple[int, ...]) -> None:
-    """The whole way from the old form, by five keys that arrive and by markers."""
-    add(folder, 0)
-    run(spark, folder, f"Old{kind}")
-    add(folder, 1, keys=5)
-    run(spark, folder, f"Dual{kind}")
-    assert {key for key, _ in state(spark, folder, "count")} == {f"k{key}" for key in range(5, KEYS)}
+def sweep_all(spark: SparkSession, folder: Path, kind: str, slices: tuple[int, ...]) -> None:
+    """Old keys go by markers, so many in each run of the query."""
     for number, written in enumerate(slices):
         left = sum(slices[number:])
         done = sweep(folder, "--limit", str(slices[0]))
@@ -75,23 +76,63 @@ def move(spark: SparkSession, folder: Path, kind: str, slices: tuple[int, ...]) 
     assert [state(spark, folder, old) for old in PAIRS] == [[], [], []]
 
 
-def test_a_query_ends_as_one_that_had_the_new_form_from_the_start(spark: SparkSession, tmp_path: Path) -> None:
-    move(spark, tmp_path, "Form", (4, 3, 0))
-    add(tmp_path, 3, keys=2)
+def check_like_new(spark: SparkSession, folder: Path, form: str) -> None:
+    """The state is that of a query that had the new form from the start, and read the same input."""
+    run(spark, folder, form, checkpoint="fresh")
+    for name in PAIRS.values():
+        found = state(spark, folder, name)
+        assert len(found) >= KEYS
+        assert found == state(spark, folder, name, checkpoint="fresh")
+
+
+def newest(folder: Path, log: str) -> int:
+    return max((int(each.name) for each in (folder / "checkpoint" / log).glob("*") if each.name.isdigit()), default=-1)
+
+
+def kill_one(folder: Path, log: str, delay: float) -> None:
+    """Start the query in a process of its own, and kill that soon after an entry of the log was written."""
+    before = newest(folder, log)
+    command = [sys.executable, "-m", "tests.processors.spark_queries", str(folder), "DualForm"]
+    with subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL) as process:
+        while newest(folder, log) == before and process.poll() is None:
+            time.sleep(0.002)
+        time.sleep(delay)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("kills", [3, 20])
+def test_a_query_that_is_killed_ends_as_one_that_had_the_new_form(
+    spark: SparkSession, tmp_path: Path, kills: int
+) -> None:
+    """Killed in a batch, between two, and anywhere; `kills` keys arrive, the others get markers."""
+    chance = random.Random(kills)
+    write_rows(tmp_path / "input", "b0", {f"k{key}": [key, key + 3] for key in range(KEYS + kills)})
+    run(spark, tmp_path, "OldForm")
+    for number in range(1, kills + 1):
+        write_rows(tmp_path / "input", f"b{number}", {f"k{number}": [10 * number], "k0": [number]})
+    unfinished = 0
+    for number in range(kills):
+        log, delay = (("offsets", 0.0), ("commits", 0.0), ("offsets", chance.uniform(0, 1)))[number % 3]
+        kill_one(tmp_path, log, delay)
+        unfinished += newest(tmp_path, "offsets") > newest(tmp_path, "commits")
+    assert unfinished, "none was killed in a batch"
+    run(spark, tmp_path, "DualForm")
+    assert {key for key, _ in state(spark, tmp_path, "count")} == {f"k{key}" for key in range(kills + 1, KEYS + kills)}
+    sweep_all(spark, tmp_path, "Form", (KEYS - 4, 3, 0))
+    write_rows(tmp_path / "input", "last", {"k1": [99], "k5": [98]})
     run(spark, tmp_path, "FinalForm")
     assert variables(spark, tmp_path) == {*PAIRS.values()}
-    run(spark, tmp_path, "NewForm", checkpoint="fresh")
-    for name in PAIRS.values():
-        found = state(spark, tmp_path, name)
-        assert len(found) >= KEYS
-        assert found == state(spark, tmp_path, name, checkpoint="fresh")
+    check_like_new(spark, tmp_path, "NewForm")
 
 
 def test_state_that_expires_moves_too(spark: SparkSession, tmp_path: Path) -> None:
-    move(spark, tmp_path, "Ttl", (7, 0))
-    run(spark, tmp_path, "NewTtl", checkpoint="fresh")
-    for name in PAIRS.values():
-        assert state(spark, tmp_path, name) == state(spark, tmp_path, name, checkpoint="fresh")
+    add(tmp_path, 0)
+    run(spark, tmp_path, "OldTtl")
+    add(tmp_path, 1, keys=5)
+    run(spark, tmp_path, "DualTtl")
+    sweep_all(spark, tmp_path, "Ttl", (KEYS - 5, 0))
+    check_like_new(spark, tmp_path, "NewTtl")
 
 
 def test_a_value_that_cannot_be_converted_ends_the_batch_and_changes_nothing(
