@@ -28,7 +28,7 @@ Verdict = Literal["equal", "different", "missing", "extra", "rejected", "dropped
     gone           the old store was removed by `finalize`
     nowhere        neither store has the key
 """
-_FIELDS = ("key", "value", "timestamp_ms", "headers", "window_start_ms", "window_end_ms", "problem")
+_FIELDS = ("key", "value", "timestamp_ms", "headers", "window_start_ms", "window_end_ms", "expires_ms", "problem")
 DEPTH = 8
 """Levels of objects and lists whose fields have paths; what lies deeper is compared and shown as one."""
 _LEVELS = 100
@@ -62,6 +62,8 @@ class RecordReport(_OfRecords):
     window_start_ms: int | None = None
     window_end_ms: int | None = None
     """The time of a session's last record; null: a window, or none."""
+    expires_ms: int | None = None
+    """When the owner removes it; null: never."""
     key_bytes: Shown
     value_bytes: Shown
     """As the store holds it."""
@@ -117,6 +119,7 @@ def reported(known: Format, key: bytes, value: bytes) -> RecordReport:
                 "headers": record.headers and tuple((name, as_json(each)) for name, each in record.headers),
                 "window_start_ms": record.window and record.window.start_ms,
                 "window_end_ms": record.window and record.window.end_ms,
+                "expires_ms": record.expires_ms,
             }
     except EntryError as error:
         found = {"problem": str(error)}

@@ -133,7 +133,7 @@ def _fields(record: RecordReport | None) -> dict[str, str]:
         return {"problem": record.problem, "key": key, "value": value}
     found = dict(_payload("key", record.key, record.key_serde))
     found |= dict(_payload("value", record.value, record.value_serde))
-    for name in ("timestamp_ms", "window_start_ms", "window_end_ms"):
+    for name in ("timestamp_ms", "window_start_ms", "window_end_ms", "expires_ms"):
         time_ms = getattr(record, name)
         if time_ms is not None:
             found[name] = f"{time_ms} ({moment(time_ms) if time_ms >= 0 else 'unknown'})"

@@ -155,6 +155,9 @@ def test_what_expires_keeps_its_time_and_what_is_kept_beside_it(expiring: Path) 
     before = read_families(expiring / "default/orders/0")
     spec = spec_of(expiring, format="quix.ttl-key-value")
     assert run(spec).verification.ok
+    both, _ = SideBySideStores(spec).get(None, 'k8|"total"', None).records
+    assert both.new is not None
+    assert (both.verdict, both.new.expires_ms) == ("equal", EXPIRES_MS)
     cutover(spec)
     found = read_families(expiring / "default/orders/0")
     assert {family: entries for family, entries in found.items() if family != "default"} == {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from migrate import RefusedError, cutover, plan, rollback, run, verify
+from migrate import RefusedError, cutover, inspect, plan, rollback, run, verify
 from tests.broker.broker import Broker
 from tests.live.quix.migrating import App, as_new, inputs_of, sums_of
 from tests.support import raises, read_families
@@ -46,6 +46,7 @@ def test_the_new_version_goes_on_and_rebuilds_and_the_old_one_after_the_way_back
     app.wipe()
     assert app.settings.run() > 0
     assert app.sums() == sums_of(first, second)
+    assert inspect(app.settings.home).stores[0].unsupported is None
 
 
 def test_a_store_that_is_behind_its_changelog_is_refused(broker: Broker, tmp_path: Path) -> None:
