@@ -10,7 +10,7 @@ from typing import Any, Self
 import pytest
 
 from formats import StateRecord
-from migrate import RefusedError, Spec, catch_up, cutover, rollback, run, snapshot, verify
+from migrate import RefusedError, Spec, catch_up, cutover, rollback, run, snapshot, status, verify
 from migrate.batch.changelog import write_topics
 from migrate.batch.changelog.broker_access import settled
 from migrate.kafka.cluster import Cluster, Ends
@@ -237,6 +237,7 @@ def test_a_run_that_was_stopped_anywhere_is_finished_by_the_next_one(
     name = f"toy-{kind.partition('.')[0]}-{event.replace('.', '-')}"
     app = App(name, tmp_path, broker, "append", kind, families=families).make()
     raises(StoppedError, "", run, app.spec, on_event=StopAt(event, occurrence))
+    assert "stateferry run SPEC" in status(app.spec).next_step
     raises(RefusedError, "", cutover, app.spec, checksums=False)
     run(app.spec)
     cutover(app.spec)

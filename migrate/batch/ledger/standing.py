@@ -360,7 +360,7 @@ class Standing:
             return "published"
         if self.mismatch is not None:
             return "mismatch"
-        if self.is_verified and not self.pending:  # files of chunks may be gone since
+        if self.is_verified and not self.pending and not self.behind_changelogs:  # files of chunks may be gone since
             return "verified"
         return "assembled" if self.is_assembled else "rewriting"
 
