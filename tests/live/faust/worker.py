@@ -44,8 +44,12 @@ class Worker:
         )
         self._listener = Thread(target=self._listen, daemon=True)
         self._listener.start()
-        self.restored: int = self._next("recovered")["restored"]
-        """Records that it has restored from its changelog: a recovery that does not end fails here."""
+        try:
+            self.restored: int = self._next("recovered")["restored"]
+            """Records that it has restored from its changelog: a recovery that does not end fails here."""
+        except BaseException:
+            self.kill()
+            raise
         return self
 
     def __exit__(
