@@ -22,6 +22,7 @@ from benchmarks import (
     queries,
     scaling,
     serving,
+    spark_state,
     status,
 )
 from benchmarks.report import machine, missed, write
@@ -50,6 +51,7 @@ BENCHMARKS: dict[str, Callable[[Setting], list[Result]]] = {
     "growth-memory": growth.memory,
     "start": growth.start_of_spark,
     "lazy": lazy.lazy,
+    "spark-state": spark_state.spark_state,
     "dry-run": dry_run.dry_run,
     "serve": serving.serving,
     "queries": queries.gets,

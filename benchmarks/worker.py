@@ -127,6 +127,13 @@ class _LedgerClock:
             self.seconds += time.perf_counter() - self._since
 
 
+def spark_queries(folder: str, rounds: int) -> Facts:
+    """Queries of PySpark, which takes memory once it is imported."""
+    from benchmarks.spark_state import queries
+
+    return queries(folder, rounds)
+
+
 JOBS: dict[str, Callable[..., Facts]] = {
     **canned.JOBS,
     **changelogs.JOBS,
@@ -145,6 +152,7 @@ JOBS: dict[str, Callable[..., Facts]] = {
     "run": whole_run,
     "dry-run": dry_run,
     "point-gets": point_gets,
+    "spark-queries": spark_queries,
 }
 
 

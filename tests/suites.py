@@ -122,6 +122,8 @@ LONG = (
     "live/queries/test_answers.py::test_questions_meet_the_edge_of_the_retention",
     "live/queries/test_answers.py::test_thousands_of_answers_are_kafka_streams_own",
     "processors/test_spark_queries.py::test_a_query_that_is_killed_ends_as_one_that_had_the_new_form[20]",
+    "processors/test_spark_kafka.py",
+    "processors/test_spark_queries.py::test_a_marker_behind_the_watermark_is_said_to_be_late",
     "processors/test_spark_queries.py::test_state_that_expires_moves_too",
     "protocols",
     "serve/test_load.py::test_clients_get_right_answers_all_through_a_migration[long]",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,8 @@ from migrate.processors.spark import DualList, DualMap, DualValue
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SCHEMA = "k string, n int"
+DAY = "2026-01-{:02d}T00:00:00Z"
+"""An event's time; without one a row has none."""
 PAIRS = {"count": "totals", "seen": "words", "last": "newest"}
 """Old and new names of a value, a list and a map."""
 OLD: dict[str, tuple[Any, ...]] = {
@@ -134,7 +136,18 @@ class NewTtl(NewForm):
     ttl = (3_600_000,)
 
 
-FORMS = {each.__name__: each for each in (OldForm, NewForm, FinalForm, DualForm, FailingForm, OldTtl, DualTtl, NewTtl)}
+class OldTimed(OldForm):
+    """Behind a watermark."""
+
+
+class DualTimed(DualForm):
+    """Behind a watermark."""
+
+
+FORMS = {
+    each.__name__: each
+    for each in (OldForm, NewForm, FinalForm, DualForm, FailingForm, OldTimed, DualTimed, OldTtl, DualTtl, NewTtl)
+}
 
 
 @contextmanager
@@ -148,28 +161,57 @@ def open_session() -> Iterator[SparkSession]:
     jvm.wait(timeout=60)
 
 
-def write_rows(folder: Path, name: str, rows: dict[str, list[int]]) -> None:
+def write_rows(folder: Path, name: str, rows: dict[str, list[int]], *, day: int = 1) -> None:
     """A file of the source."""
     folder.mkdir(parents=True, exist_ok=True)
-    lines = [json.dumps({"k": key, "n": number}) for key, numbers in rows.items() for number in numbers]
+    lines = [
+        json.dumps({"k": key, "n": number, "ts": DAY.format(day)})
+        for key, numbers in rows.items()
+        for number in numbers
+    ]
     (folder / f".{name}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     (folder / f".{name}").rename(folder / f"{name}.json")
 
 
 def start(
-    spark: SparkSession, folder: Path, form: str, *, checkpoint: str = "checkpoint", files: int = 1000
+    spark: SparkSession,
+    folder: Path,
+    form: str,
+    *,
+    checkpoint: str = "checkpoint",
+    files: int = 1000,
+    kafka: Mapping[str, str] | None = None,
 ) -> StreamingQuery:
-    """A query over `input` in that folder, so many files a batch: it ends with the input, unless state expires."""
-    rows = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", files).json(str(folder / "input"))
+    """A query over `input` in that folder, so many files a batch: it ends with the input, unless state expires.
+
+    `kafka`: the options of that source, instead.
+    """
+    if kafka is None:
+        rows = spark.readStream.schema(f"{SCHEMA}, ts timestamp").option("maxFilesPerTrigger", files)
+        read = rows.json(str(folder / "input"))
+    else:
+        records = spark.readStream.format("kafka").options(**kafka).load()
+        read = records.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("row")).select("row.*")
     expires = form.endswith("Ttl")
-    out = rows.groupBy("k").transformWithState(FORMS[form](), SCHEMA, "Update", "ProcessingTime" if expires else "None")
+    time_mode = "ProcessingTime" if expires else "None"
+    if form.endswith("Timed"):
+        read, time_mode = read.withWatermark("ts", "0 seconds"), "EventTime"
+    out = read.groupBy("k").transformWithState(FORMS[form](), SCHEMA, "Update", time_mode)
     writer = out.writeStream.format("noop").outputMode("update").option("checkpointLocation", str(folder / checkpoint))
     return (writer if expires else writer.trigger(availableNow=True)).start()
 
 
-def run(spark: SparkSession, folder: Path, form: str, *, checkpoint: str = "checkpoint", files: int = 1000) -> None:
+def run(
+    spark: SparkSession,
+    folder: Path,
+    form: str,
+    *,
+    checkpoint: str = "checkpoint",
+    files: int = 1000,
+    kafka: Mapping[str, str] | None = None,
+) -> None:
     """Run one until its input is read. Raises what ends it."""
-    query = start(spark, folder, form, checkpoint=checkpoint, files=files)
+    query = start(spark, folder, form, checkpoint=checkpoint, files=files, kafka=kafka)
     if form.endswith("Ttl"):
         while not _is_over(query, folder, checkpoint):
             time.sleep(0.1)

@@ -16,7 +16,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from tests.processors.spark_queries import PAIRS, open_session, run, start, state, variables, write_rows
+from tests.processors.spark_queries import DAY, PAIRS, open_session, run, start, state, variables, write_rows
 from tests.shared.commands import InProcess, Outcome
 
 KEYS = 12
@@ -24,6 +24,14 @@ KEYS = 12
 
 def marker(key: tuple[str]) -> str:
     return json.dumps({"k": key[0]})
+
+
+def marker_too_late(key: tuple[str]) -> str:
+    return json.dumps({"k": key[0], "ts": DAY.format(1)})
+
+
+def marker_in_time(key: tuple[str]) -> str:
+    return json.dumps({"k": key[0], "ts": DAY.format(3)})
 
 
 def with_a_break(key: tuple[str]) -> bytes:
@@ -101,6 +109,7 @@ def kill_one(folder: Path, log: str, delay: float) -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kills", [3, 20])
 def test_a_query_that_is_killed_ends_as_one_that_had_the_new_form(
     spark: SparkSession, tmp_path: Path, kills: int
@@ -149,6 +158,17 @@ def test_a_value_that_cannot_be_converted_ends_the_batch_and_changes_nothing(
     assert before[0]
     assert [state(spark, tmp_path, old) for old in PAIRS] == [[], [], []]
     assert len(state(spark, tmp_path, "totals")) == KEYS
+
+
+def test_a_marker_behind_the_watermark_is_said_to_be_late(spark: SparkSession, tmp_path: Path) -> None:
+    write_rows(tmp_path / "input", "b0", {"k0": [1], "k1": [1]}, day=2)
+    run(spark, tmp_path, "OldTimed")
+    for marks, left in (("marker_too_late", 2), ("marker_in_time", 0)):
+        swept = sweep(tmp_path, marks=marks)
+        assert "2 after batch" in swept.out
+        assert "2026-01-02 00:00:00 UTC: a marker of that time or before it would be dropped as late" in swept.out
+        run(spark, tmp_path, "DualTimed")
+        assert len(state(spark, tmp_path, "count")) == left
 
 
 def test_a_sweep_that_cannot_be_meant_is_refused(spark: SparkSession, tmp_path: Path) -> None:
