@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import shutil
 import statistics
 import subprocess
@@ -48,6 +49,12 @@ def ratio(series: Series, base: Series, clock: str) -> float:
     """By how much `series` is faster than `base`: the median over the ratios within each round."""
     pairs = zip(base.seconds(clock), series.seconds(clock), strict=True)
     return statistics.median(slow / fast for slow, fast in pairs)
+
+
+def cpu_seconds() -> float:
+    """Of this process and of those that it waited for, in all threads."""
+    usages = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def measure(job: str, arguments: Mapping[str, object]) -> Sample:

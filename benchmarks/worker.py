@@ -14,11 +14,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks import canned, changelogs, dual_access, safety, status, watched
+from benchmarks import canned, changelogs, dual_access, quix_application, safety, status, watched
 from benchmarks.evolving import convert_values
 from benchmarks.pairs import PAIR_ROUTES
 from benchmarks.queries import point_gets
 from benchmarks.retention import move_segments
+from benchmarks.rounds import cpu_seconds
 from benchmarks.routes import CONVERSION, ROUTES, result_database, rewrite
 from benchmarks.safety import make_spec
 from migrate.batch.chunk.compare_stores import CompareTask, CountTask, DigestTask, VerifyTask, run_verify_task
@@ -138,6 +139,7 @@ JOBS: dict[str, Callable[..., Facts]] = {
     **canned.JOBS,
     **changelogs.JOBS,
     **dual_access.JOBS,
+    **quix_application.JOBS,
     **safety.JOBS,
     **status.JOBS,
     **watched.JOBS,
@@ -159,17 +161,11 @@ JOBS: dict[str, Callable[..., Facts]] = {
 def main() -> None:
     """Do the job that the command line names."""
     job, arguments = JOBS[sys.argv[1]], json.loads(sys.argv[2])
-    cpu, wall = _cpu_seconds(), time.perf_counter()
+    cpu, wall = cpu_seconds(), time.perf_counter()
     facts = job(**arguments)
     wall = time.perf_counter() - wall
-    cpu = _cpu_seconds() - cpu
+    cpu = cpu_seconds() - cpu
     print(json.dumps({"wall": wall, "cpu": cpu, "peak_mib": _peak_mib(), **facts}))
-
-
-def _cpu_seconds() -> float:
-    """Of this process and of those that it waited for, in all threads."""
-    usages = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def _peak_mib() -> float:

@@ -28,12 +28,12 @@ class ConvergePace:
         self._share = share
         self._per_checkpoint = per_checkpoint
         self._interval = interval
-        self._ended_at = time.monotonic()
         self._left = per_checkpoint
+        self.moved(0)
 
     @property
     def is_due(self) -> bool:
-        return time.monotonic() - self._ended_at >= self._interval and self._left > 0
+        return time.monotonic() >= self.due_at and self._left > 0
 
     def slice(self) -> tuple[float, int]:
         """(when it has to end by the monotonic clock, the most values that it may move)"""
@@ -44,6 +44,7 @@ class ConvergePace:
     def moved(self, count: int) -> None:
         """A slice has ended."""
         self._ended_at = time.monotonic()
+        self.due_at = self._ended_at + self._interval
         self._left -= count
 
     def committed(self) -> None:
@@ -99,8 +100,8 @@ class Passes(Generic[K]):
     def __getitem__(self, partition: K) -> Pass:
         return self._passes[partition]
 
-    def __contains__(self, partition: K) -> bool:
-        return partition in self._passes
+    def find(self, partition: K) -> Pass | None:
+        return self._passes.get(partition)
 
     def are_of(self, assigned: Collection[K]) -> bool:
         """Whether these are the partitions that are kept."""

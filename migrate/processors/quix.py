@@ -3,20 +3,20 @@
 Quix keeps `<message key>|<state name>` -> value in the column family `default` of one RocksDB for each partition
 (`PartitionTransaction._serialize_key` in quixstreams/state/base/transaction.py): a message key that is not bytes, a
 name and a value are JSON. Where times to live are in use, eight bytes before a value say when it expires
-(quixstreams/state/rocksdb/ttl_codec.py). One checkpoint
-writes one WriteBatch.
+(quixstreams/state/rocksdb/ttl_codec.py). A checkpoint writes one WriteBatch.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from migrate.dual.converging import Progress
 from migrate.errors import RefusedError, SpecError, StoreCorruptedError
@@ -27,8 +27,10 @@ check_version("quixstreams", "quix", ("3.27", "3.28"))  # others may lack what i
 
 from quixstreams.dataframe import StreamingDataFrame  # noqa: E402
 from quixstreams.state.base import PartitionTransaction, TransactionState  # noqa: E402
+from quixstreams.state.metadata import Marker  # noqa: E402
 from quixstreams.state.rocksdb import RocksDBStorePartition  # noqa: E402
 
+_LOG = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., Any])
 _STORED = re.compile(rb'(?:(?P<key>.*)\|)?(?P<name>"(?:[^"\\]|\\.)*")', re.DOTALL)
 """Inside a JSON string, quotes are escaped: so only one quote can begin the name, whatever the message key holds."""
@@ -64,8 +66,7 @@ class _Pair:
     renamed: Renamed
 
 
-@dataclass(frozen=True, slots=True)
-class _OldValue:
+class _OldValue(NamedTuple):  # which is made faster than a frozen dataclass
     transaction: PartitionTransaction[Any, Any]
     renamed: Renamed
     value: bytes
@@ -122,8 +123,10 @@ class DualState:
         """The function, for `apply`, `update` or `filter` with `stateful=True`."""
 
         @wraps(function)
-        def with_both(*arguments: Any) -> Any:  # noqa: ANN401 - as the function
-            return function(*arguments[:-1], self._state(arguments[-1]))
+        def with_both(value: Any, *more: Any) -> Any:  # noqa: ANN401 - as the function
+            if len(more) == 1:  # without metadata; this is called for each message
+                return function(value, self._state(more[0]))
+            return function(value, *more[:-1], self._state(more[-1] if more else value))
 
         return with_both  # type: ignore[return-value]
 
@@ -151,15 +154,17 @@ class DualState:
                 hint="give stateful=True to apply, update or filter, and one DualState to each function",
             )
         partition = cast(RocksDBStorePartition, state._transaction._partition)
-        if self._passes.has_converged(partition):
-            return _StateAtRest(state, self._names)
-        if partition not in self._passes:
+        passing = self._passes.find(partition)
+        if passing is None:
             self._look()
-            if partition not in self._passes:
+            passing = self._passes.find(partition)
+            if passing is None:
                 raise SpecError(
                     f"the function got a state that is not of {self._stream}, which this DualState was made for",
                     hint="make it with the dataframe on which the function is used, after group_by or concat",
                 )
+        if passing.is_converged:
+            return _StateAtRest(state, self._names)
         return _BothStates(state, self._names, self._cell)
 
     def _assigned(self) -> dict[RocksDBStorePartition, int]:
@@ -174,12 +179,20 @@ class DualState:
             return
         for each in assigned:
             _check_store(each)
+            if each._adopt_provisional:  # moving them would settle that, and drop Quix' copy of what was there before
+                _LOG.warning(
+                    "%s: Quix takes values for ones that expire, for the time being: old values move once the "
+                    "application has written one with a `ttl`",
+                    each.path,
+                )
         self._passes.keep({each: Pass(f"{self._stream}[{n}]", _count(each)) for each, n in assigned.items()})
         self._cell.rejects.clear()
 
     def _tick(self) -> None:
         """Quix calls it after each message, and between assigning partitions and restoring them: then, an empty store
         would look like a converged one."""
+        if time.monotonic() < self._pace.due_at:
+            return  # most turns of the loop end here
         if self._context.checkpoint is not self._checkpoint:
             self._checkpoint = self._context.checkpoint
             self._pace.committed()
@@ -202,8 +215,8 @@ class DualState:
         """Move old values of one partition, from where the last slice ended; how many."""
         number = self._assigned()[partition]
         transaction = self._context.checkpoint.get_store_transaction(self._stream, number)
-        if transaction._partition is not partition:
-            return 0  # it is of an assignment that was lost, until the next checkpoint
+        if transaction._partition is not partition or partition._adopt_provisional:
+            return 0  # it is of an assignment that was lost, until the next checkpoint; or as `_look` has said
         passing, moved = self._passes[partition], 0
         records = partition.get_or_create_column_family("default").iter()
         records.seek(passing.next_key)
@@ -227,58 +240,13 @@ class DualState:
         key, pair = self._names.stored(stored)
         if pair is None or transaction._serialize_key(pair.renamed.old, key) != stored:
             return False
-        slots = _Slots(TransactionState(key, transaction), value)
+        slots = _BothStates(TransactionState(key, transaction), self._names, self._cell, value)
         if not self._cell.converge(slots, pair):
             passing.has_seen_rejects = True
             return False
         slots.delete_old(pair)  # which may have expired: nobody sees it, but it is still there
         passing.moved()
         return True
-
-
-class _Slots:
-    """Both copies of the values of one message key, in a transaction of Quix."""
-
-    def __init__(self, state: TransactionState, stored: bytes = b"", ttl: timedelta | None = None) -> None:
-        """`stored`: the old copy as it lies in the store; `ttl`: for a value that is put."""
-        self._state = state
-        self._transaction: PartitionTransaction[Any, Any] = state._transaction
-        self._stored = stored
-        self._ttl = ttl
-
-    def key_bytes(self, pair: _Pair) -> bytes:
-        return self._transaction._serialize_key(pair.renamed.old, self._state._prefix)
-
-    def new_value(self, pair: _Pair) -> Any | Missing:  # noqa: ANN401 - whatever the function keeps
-        read: Callable[..., Any] = self._state.get_bytes if pair.renamed.as_bytes else self._state.get
-        return read(pair.new, MISSING)
-
-    def old_value(self, pair: _Pair) -> _OldValue | Missing:
-        value = self._state.get_bytes(pair.renamed.old)
-        return MISSING if value is None else _OldValue(self._transaction, pair.renamed, value)
-
-    def has_old(self, pair: _Pair) -> bool:
-        return self._state.exists(pair.renamed.old)
-
-    def put(self, pair: _Pair, value: Any) -> None:  # noqa: ANN401 - whatever the function keeps
-        write = self._state.set_bytes if pair.renamed.as_bytes else self._state.set
-        write(pair.new, value, self._ttl)
-
-    def move(self, pair: _Pair, value: Any) -> None:  # noqa: ANN401 - whatever the function keeps
-        """The eight bytes between the start of what is stored and the value say when it expires."""
-        old = self._state.get_bytes(pair.renamed.old)
-        assert old is not None
-        stamp = self._stored[: len(self._stored) - len(old)][-_STAMP:]
-        if stamp not in (b"", _NEVER):  # from the epoch on, so that the sum is the same moment
-            self._ttl = timedelta(milliseconds=int.from_bytes(stamp, "big"))
-            self._state = TransactionState(self._state._prefix, self._transaction, timestamp=0)
-        self.put(pair, value)
-
-    def delete_new(self, pair: _Pair) -> None:
-        self._state.delete(pair.new)
-
-    def delete_old(self, pair: _Pair) -> None:
-        self._state.delete(pair.renamed.old)
 
 
 class _StateAtRest(TransactionState):
@@ -290,7 +258,9 @@ class _StateAtRest(TransactionState):
     __slots__ = ("_names",)
 
     def __init__(self, state: TransactionState, names: _Names) -> None:
-        super().__init__(state._prefix, state._transaction, state._timestamp)
+        self._prefix = state._prefix
+        self._transaction = state._transaction
+        self._timestamp = state._timestamp
         self._names = names
 
     def delete(self, key: Any) -> None:  # noqa: ANN401 - as in Quix
@@ -300,53 +270,111 @@ class _StateAtRest(TransactionState):
         super().delete(key)
 
 
-class _BothStates(TransactionState):
-    """Of a partition in which there may be old values."""
+class _BothStates(_StateAtRest):
+    """Of a partition in which there may be old values: what a function gets, and both slots of each pair."""
 
-    __slots__ = ("_cell", "_names", "_plain")
+    __slots__ = ("_absent", "_cell", "_present", "_stored", "_ttl")
 
-    def __init__(self, state: TransactionState, names: _Names, cell: DualCell[_Pair, Any, _OldValue]) -> None:
-        super().__init__(state._prefix, state._transaction, state._timestamp)
-        self._plain = state
-        self._names = names
+    def __init__(
+        self, state: TransactionState, names: _Names, cell: DualCell[_Pair, Any, _OldValue], stored: bytes = b""
+    ) -> None:
+        """`stored`: the old copy as it lies in the store."""
+        super().__init__(state, names)
         self._cell = cell
+        self._stored = stored
+        self._ttl: timedelta | None = None
+        self._absent: str | None = None
+        self._present: str | None = None
+        """An old name that is not on the disk, and a new one that has a value: one look is enough for a message."""
 
     def get(self, key: Any, default: Any = None) -> Any:  # noqa: ANN401 - as in Quix
         pair = self._names.pair(key, as_bytes=False)
-        return self._plain.get(key, default) if pair is None else self._read(pair, default)
+        return super().get(key, default) if pair is None else self._read(pair, default)
 
     def get_bytes(self, key: Any, default: Any = None) -> Any:  # noqa: ANN401 - as in Quix
         pair = self._names.pair(key, as_bytes=True)
-        return self._plain.get_bytes(key, default) if pair is None else self._read(pair, default)
+        return super().get_bytes(key, default) if pair is None else self._read(pair, default)
 
     def _read(self, pair: _Pair, default: Any) -> Any:  # noqa: ANN401 - as in Quix
-        value = self._cell.get(_Slots(self._plain), pair)
+        value = self._cell.get(self, pair)
         return default if value is MISSING else value
 
     def set(self, key: Any, value: Any, ttl: timedelta | None = None) -> None:  # noqa: ANN401 - as in Quix
         pair = self._names.pair(key, as_bytes=False)
         if pair is None:
-            self._plain.set(key, value, ttl)
+            super().set(key, value, ttl)
         else:
-            self._cell.put(_Slots(self._plain, ttl=ttl), pair, value)
+            self._ttl = ttl
+            self._cell.put(self, pair, value)
 
     def set_bytes(self, key: Any, value: bytes, ttl: timedelta | None = None) -> None:  # noqa: ANN401 - as in Quix
         pair = self._names.pair(key, as_bytes=True)
         if pair is None:
-            self._plain.set_bytes(key, value, ttl)
+            super().set_bytes(key, value, ttl)
         else:
-            self._cell.put(_Slots(self._plain, ttl=ttl), pair, value)
+            self._ttl = ttl
+            self._cell.put(self, pair, value)
 
     def delete(self, key: Any) -> None:  # noqa: ANN401 - as in Quix
         pair = self._names.pair(key)
         if pair is None:
-            self._plain.delete(key)
+            super().delete(key)
         else:
-            self._cell.delete(_Slots(self._plain), pair)
+            self._cell.delete(self, pair)
 
     def exists(self, key: Any) -> bool:  # noqa: ANN401 - as in Quix
         pair = self._names.pair(key)
-        return self._plain.exists(key) if pair is None else self._cell.exists(_Slots(self._plain), pair)
+        return super().exists(key) if pair is None else self._cell.exists(self, pair)
+
+    def key_bytes(self, pair: _Pair) -> bytes:
+        return self._transaction._serialize_key(pair.renamed.old, self._prefix)
+
+    def new_value(self, pair: _Pair) -> Any | Missing:  # noqa: ANN401 - whatever the function keeps
+        read: Callable[..., Any] = self._transaction.get_bytes if pair.renamed.as_bytes else self._transaction.get
+        value = read(pair.new, self._prefix, MISSING, timestamp=self._timestamp)
+        if value is not MISSING:
+            self._present = pair.new
+        return value
+
+    def old_value(self, pair: _Pair) -> _OldValue | Missing:
+        value = None
+        if self._is_there(pair.renamed.old):
+            value = self._transaction.get_bytes(pair.renamed.old, self._prefix, timestamp=self._timestamp)
+        return MISSING if value is None else _OldValue(self._transaction, pair.renamed, value)
+
+    def has_old(self, pair: _Pair) -> bool:
+        """Not sought behind a new value that was seen: if it is there all the same, a pass finds it."""
+        return pair.new != self._present and self._is_there(pair.renamed.old)
+
+    def _is_there(self, old: str) -> bool:
+        """The disk first, which costs least: what is not there is nowhere, as no code writes an old name any more."""
+        if old == self._absent:
+            return False
+        key = self._transaction._serialize_key(old, self._prefix)
+        if self._transaction._partition.exists(key):
+            return self._transaction._update_cache.get(key, self._prefix) is not Marker.DELETED
+        self._absent = old
+        return False
+
+    def put(self, pair: _Pair, value: Any) -> None:  # noqa: ANN401 - whatever the function keeps
+        write = self._transaction.set_bytes if pair.renamed.as_bytes else self._transaction.set
+        write(pair.new, value, self._prefix, timestamp=self._timestamp, ttl=self._ttl)
+
+    def move(self, pair: _Pair, value: Any) -> None:  # noqa: ANN401 - whatever the function keeps
+        """The eight bytes between the start of what is stored and the value say when it expires."""
+        old = self._transaction.get_bytes(pair.renamed.old, self._prefix)
+        assert old is not None
+        stamp = self._stored[: len(self._stored) - len(old)][-_STAMP:]
+        if stamp not in (b"", _NEVER):  # from the epoch on, so that the sum is the same moment
+            self._ttl = timedelta(milliseconds=int.from_bytes(stamp, "big"))
+            self._timestamp = 0
+        self.put(pair, value)
+
+    def delete_new(self, pair: _Pair) -> None:
+        self._transaction.delete(pair.new, self._prefix)
+
+    def delete_old(self, pair: _Pair) -> None:
+        self._transaction.delete(pair.renamed.old, self._prefix)
 
 
 class _Names:

@@ -15,7 +15,7 @@ from quixstreams.state import State, StateStoreManager
 from quixstreams.state.rocksdb import RocksDBOptions, RocksDBStorePartition
 
 from migrate import Progress
-from migrate.processors.quix import DualState, Renamed
+from migrate.processors.quix import DualState, Renamed, RenamedBy
 from tests.dual.crash import copy_as_it_stands
 from tests.processors.contract import KEYS, Host, OnReject, convert
 
@@ -70,6 +70,39 @@ class Context:
 
     def close(self) -> None:
         self.manager.close()
+
+
+Names = dict[str, Renamed] | RenamedBy
+NAMES = {"totals": Renamed("total", lambda old: {"sum": old})}
+
+
+def adapter(context: Context, names: Names = NAMES, **options: Any) -> DualState:  # noqa: ANN401 - any options
+    """One whose slices take as long as there is something to do, and come at each turn of the loop."""
+    return DualState(context.sdf, names, **{"share": 1, "interval": 1e-9} | options)
+
+
+def put(context: Context, keys: dict[bytes, Any], name: Any = "total", number: int = 0) -> None:  # noqa: ANN401
+    """As old code did it."""
+    for key, value in keys.items():
+        context.state(key, number).set(name, value)
+    context.commit()
+
+
+def converge(context: Context, turns: int = 3) -> None:
+    for _ in range(turns):
+        context.turn()
+        context.commit()
+
+
+def stored(context: Context, number: int = 0) -> dict[bytes, bytes]:
+    """The keys and values of the store, without those of Quix' own column families."""
+    partition = context.manager.get_store(STREAM).partitions[number]
+    return dict(partition.iter_items(b""))  # type: ignore[attr-defined] # of RocksDB's alone
+
+
+def deletes(context: Context) -> set[bytes]:
+    """Those of the checkpoint that is not committed yet."""
+    return context.processing.checkpoint.get_store_transaction(STREAM, 0)._update_cache.get_deletes()
 
 
 def with_sum(n: int) -> dict[str, int] | None:

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,9 @@ from quixstreams.state import State
 from quixstreams.state.rocksdb import RocksDBOptions
 
 from migrate import ConversionError, StoreCorruptedError, StoreMetrics
-from migrate.processors.quix import DualState, Renamed, RenamedBy
-from tests.processors.quix_host import STREAM, Context
+from migrate.processors.quix import Renamed, RenamedBy
+from tests.processors.quix_host import NAMES, STREAM, Context, adapter, converge, deletes, put, stored
 from tests.support import raises
-
-Names = dict[str, Renamed] | RenamedBy
-NAMES = {"totals": Renamed("total", lambda old: {"sum": old})}
 
 
 @pytest.fixture
@@ -25,35 +21,6 @@ def context(tmp_path: Path) -> Iterator[Context]:
     made = Context(tmp_path, partitions=2)
     yield made
     made.close()
-
-
-def adapter(context: Context, names: Names = NAMES, **options: Any) -> DualState:  # noqa: ANN401 - any options
-    """One whose slices take as long as there is something to do, and come at each turn of the loop."""
-    return DualState(context.sdf, names, **{"share": 1, "interval": 1e-9} | options)
-
-
-def put(context: Context, keys: dict[bytes, Any], name: Any = "total", number: int = 0) -> None:  # noqa: ANN401
-    """As old code did it."""
-    for key, value in keys.items():
-        context.state(key, number).set(name, value)
-    context.commit()
-
-
-def converge(context: Context, turns: int = 3) -> None:
-    for _ in range(turns):
-        context.turn()
-        context.commit()
-
-
-def stored(context: Context, number: int = 0) -> dict[bytes, bytes]:
-    """The keys and values of the store, without those of Quix' own column families."""
-    partition = context.manager.get_store(STREAM).partitions[number]
-    return dict(partition.iter_items(b""))  # type: ignore[attr-defined] # of RocksDB's alone
-
-
-def deletes(context: Context) -> set[bytes]:
-    """Those of the checkpoint that is not committed yet."""
-    return context.processing.checkpoint.get_store_transaction(STREAM, 0)._update_cache.get_deletes()
 
 
 def count(_: object, state: State[str, Any]) -> Any:  # noqa: ANN401 - as the state
@@ -64,9 +31,11 @@ def count(_: object, state: State[str, Any]) -> Any:  # noqa: ANN401 - as the st
 
 def test_a_function_counts_on_where_the_old_code_ended(context: Context) -> None:
     put(context, {b"a": 5})
-    counting = adapter(context)(count)
+    dual = adapter(context)
+    counting = dual(count)
     assert [context.call(counting, b"a") for _ in range(3)] == [5, 6, 7]
     assert context.call(counting, b"b") == 0
+    assert (dual.progress.moved_by_write, dual.progress.superseded) == (1, 0)
     context.commit()
     assert stored(context) == {b'a|"totals"': b'{"sum":8}', b'b|"totals"': b'{"sum":1}'}
 
@@ -291,65 +260,12 @@ def test_of_two_copies_the_new_one_wins_and_that_is_said(
     assert stored(context) == {b'a|"totals"': b'{"sum":8}' if by == "set" else b'{"sum":7}'}
 
 
-HOUR = timedelta(hours=1)
-MS = 3_600_000
-
-
-@pytest.mark.parametrize("as_bytes", [False, True])
-def test_a_value_keeps_its_expiry_when_it_moves(as_bytes: bool, context: Context) -> None:
-    write = "set_bytes" if as_bytes else "set"
-    for key, ttl in ((b"soon", HOUR), (b"late", 5 * HOUR), (b"never", None)):
-        getattr(context.state(key, timestamp=1000 * MS), write)("total", b"1" if as_bytes else 1, ttl)
+def test_plain_new_code_that_comes_too_early_begins_anew(context: Context) -> None:
+    """Nothing warns then. The old value is still there, and the adapter would still find it."""
+    put(context, {b"a": 5})
+    assert context.call(count, b"a") == 0
     context.commit()
-    convert: Callable[[Any], Any] = (lambda old: old + b"2") if as_bytes else lambda old: old * 10 + 2
-    dual = adapter(context, {"totals": Renamed("total", convert, as_bytes)})
-    converge(context)
-    assert dual.is_converged
-    stamps = {key: int.from_bytes(value[:8], "big") for key, value in stored(context).items()}
-    never = 2**64 - 1
-    assert stamps == {b'soon|"totals"': 1001 * MS, b'late|"totals"': 1005 * MS, b'never|"totals"': never}
-    assert {value[8:] for value in stored(context).values()} == {b"12"}
-    for hour, left in ((1000, {b"soon", b"late", b"never"}), (1002, {b"late", b"never"}), (1006, {b"never"})):
-        read = "get_bytes" if as_bytes else "get"
-        alive = (key for key in (b"never", b"soon", b"late"))
-        seen = {key for key in alive if getattr(context.state(key, timestamp=hour * MS), read)("totals") is not None}
-        assert seen == left
-
-
-def test_an_expired_value_is_not_seen_and_not_moved(context: Context) -> None:
-    context.state(b"old", timestamp=1000 * MS).set("total", 1, HOUR)
-    context.state(b"now", timestamp=1000 * MS).set("total", 2, 9 * HOUR)
-    context.commit()
-    dual = adapter(context)
-    read = dual(lambda _, state: state.get("totals"))
-    assert context.call(read, b"now", timestamp=1003 * MS) == {"sum": 2}
-    assert context.call(read, b"old", timestamp=1003 * MS) is None
-    context.turn()
-    assert deletes(context) == {b'old|"total"', b'now|"total"'}  # Quix does it too, but only beside other changes
-    context.commit()
-    converge(context)
-    assert dual.is_converged
-    assert list(stored(context)) == [b'now|"totals"']
-
-
-def test_a_store_that_is_half_stamped_loses_nothing(context: Context) -> None:
-    """Values without a stamp among others never expire, as Quix has it."""
-    put(context, {b"plain": 123})
-    partition = context.manager.get_store(STREAM).partitions[0]
-    partition._db[b'raw|"total"'] = b"1234567890"  # type: ignore[attr-defined]
-    context.state(b"stamped", timestamp=1000 * MS).set("total", 1, HOUR)
-    context.commit()
-    partition._db[b'raw|"total"'] = b"1234567890"  # type: ignore[attr-defined] # after Quix stamped the others
-    dual = adapter(context)
-    converge(context)
-    assert dual.is_converged
-    found = {key: (int.from_bytes(value[:8], "big"), value[8:]) for key, value in stored(context).items()}
-    assert found[b'stamped|"totals"'] == (1001 * MS, b'{"sum":1}')
-    assert found[b'raw|"totals"'] == (2**64 - 1, b'{"sum":1234567890}')
-    assert found[b'plain|"totals"'] == (
-        1001 * MS,
-        b'{"sum":123}',
-    )  # by Quix: the time to live of the first that has one
+    assert stored(context) == {b'a|"total"': b"5", b'a|"totals"': b'{"sum":1}'}
 
 
 def test_rejects_rest_until_they_are_written(context: Context) -> None:

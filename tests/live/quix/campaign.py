@@ -148,9 +148,12 @@ def _entry(name: str, value: str) -> ConfigEntry:
     return ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
 
 
-def begin(bootstrap: str, folder: Path, guarantee: str, seed: int, keys: int = 1500) -> World:
+def begin(
+    bootstrap: str, folder: Path, guarantee: str, seed: int, *, keys: int = 1500, use_changelog: bool = True
+) -> World:
     """The old code has summed a first number of each key."""
     world = World(bootstrap, folder, guarantee, Random(seed))
+    world.life = replace(world.life, use_changelog=use_changelog)
     world.send([(b"key-%05d" % number, world.random.randint(1, 9)) for number in range(keys)])
     assert world.live(world.life) is not None
     world.assert_kept("old")
@@ -162,13 +165,13 @@ def kill(world: World, code: Code, kills: int, say: Callable[[str], None] = lamb
     ended: Counter[str] = Counter()
     while ended.total() - ended["alive"] < kills:
         world.send_some()
-        point = world.random.choice(_POINTS[world.guarantee])
+        point = world.random.choice([each for each in _POINTS[world.guarantee] if (each, code) != ("converted", "old")])
         turn = world.random.randint(1, 60 if point == "converted" else 4)
         if wiped := world.random.random() < 0.2:
             world.wipe()
         life = replace(world.life, code=code, dies_after=point, deaths_turn=turn, per_checkpoint=PER_CHECKPOINT)
         result = world.live(life)
-        ended["alive" if result else point] += 1
+        ended[point if result is None else "alive"] += 1
         say(f"{point} {turn} {'wiped ' if wiped else ''}{'dead' if result is None else result}")
         assert ended["alive"] <= 2 * kills + 5, "most lives end by themselves: this tests nothing"
     return ended

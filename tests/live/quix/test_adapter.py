@@ -49,3 +49,10 @@ def test_a_restore_that_is_not_over_is_not_looked_at(broker: Broker, tmp_path: P
     world.send([(b"key-%05d" % number, 1) for number in range(400)])
     assert world.live(replace(world.life, code="dual")) is not None
     world.assert_kept("new")
+
+
+def test_without_changelogs_it_converges_on_its_disk(broker: Broker, tmp_path: Path) -> None:
+    world = begin(broker.bootstrap, tmp_path, "at-least-once", seed=11, keys=50, use_changelog=False)
+    converge(world)
+    assert world.live(replace(world.life, code="new")) is not None
+    world.assert_kept("new")
