@@ -29,6 +29,8 @@ from migrate.stores.rocksdb.scan import Scan
 VERSIONS: Final = ("0.15",)
 V = TypeVar("V")
 _BATCH = 1000
+_TOGETHER = 50
+"""Deletes of old copies that are sent together: a request to the broker for each costs more than the rest of it."""
 
 
 class DualTable(MutableMapping[K, N], Generic[K, N, O]):
@@ -167,8 +169,7 @@ class DualTable(MutableMapping[K, N], Generic[K, N, O]):
             raise self._refusal
         if not self._is_restored or self._rests:
             return
-        for partition, raw in [each for each, sent in self._leaving.items() if sent.done()]:
-            self._let_go(partition, raw)  # those that a rebalance has kept
+        self._let_go()
         if not self._leaving:  # the producer's confirmation is Faust's checkpoint here
             self._pace.committed()
             self._passes.committed()
@@ -255,18 +256,18 @@ class DualTable(MutableMapping[K, N], Generic[K, N, O]):
         self.converge()
 
     def _go_after(self, sent: FutureMessage, partition: int, key: K) -> None:
-        raw = self._old.key_bytes(key)
-        self._leaving[partition, raw] = sent
-        sent.add_done_callback(lambda _: self._let_go(partition, raw))
+        self._leaving[partition, self._old.key_bytes(key)] = sent
+        if len(self._leaving) % _TOGETHER == 0:
+            self._let_go()
 
-    def _let_go(self, partition: int, raw: bytes) -> None:
-        """Delete an old copy if the new one is confirmed. While partitions come and go, it stays."""
-        sent = self._leaving.get((partition, raw))
-        if sent is None or not sent.done() or not self._is_restored:
+    def _let_go(self) -> None:
+        """Delete the old copies of what is confirmed. While partitions come and go, they stay."""
+        if not self._is_restored:
             return
-        del self._leaving[partition, raw]
-        if not sent.cancelled() and sent.exception() is None:
-            self._old.delete(self._old.key(raw), partition)
+        for (partition, raw), sent in [each for each in self._leaving.items() if each[1].done()]:
+            del self._leaving[partition, raw]
+            if not sent.cancelled() and sent.exception() is None:
+                self._old.delete(self._old.key(raw), partition)
 
 
 class _TwoTables(Generic[K, N, O]):

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry
 from rocksdict import Options, Rdict
 from yarl import URL
 
-from migrate import ConversionError, RefusedError, SpecError, StoreMetrics
+from migrate import ConversionError, RefusedError, StoreMetrics
 from migrate.processors.faust import DualTable
 from tests.processors.faust_host import PARTITIONS, Log, Worker, both, event_in, partition_of
 from tests.support import raises
@@ -92,8 +92,10 @@ def test_an_old_copy_goes_once_the_new_one_is_confirmed(group: Group) -> None:
     sent = worker.pending
     partition = partition_of("k1")
     assert topics(sent) == [("sums-totals-changelog", partition, b'{"sum":10}')]
+    table._let_go()
+    assert worker.pending == []
     worker.confirm(sent[0])
-    worker.turn()
+    table._let_go()
     assert topics(worker.pending) == [("sums-counts-changelog", partition, None)]
     assert "k1" not in table._old.table
 
@@ -103,7 +105,7 @@ def test_a_new_value_that_was_not_confirmed_keeps_its_old_copy_until_it_is(group
     with at(worker, "k1"):
         table["k1"] = {"sum": 10}
     worker.pending[0].set_exception(ConnectionError("no broker"))
-    worker.turn()
+    table._let_go()
     assert worker.pending == []
     converge(worker, table)
     assert group.rebuilt() == ({}, {key: as_sum(number) for number, key in enumerate(KEYS)} | {"k1": {"sum": 10}})
@@ -241,7 +243,7 @@ def test_an_old_copy_stays_while_its_partition_goes(group: Group) -> None:
     worker.assign(())
     for each in sent:
         worker.confirm(each)
-    worker.turn()
+    table._let_go()
     assert worker.pending == []
     worker.restore()
     worker.assign(PARTITIONS)
@@ -349,6 +351,24 @@ def test_no_more_wait_for_the_producer_than_faust_lets_without_a_stop(group: Gro
     assert len(worker.pending) == 100
 
 
+def test_old_copies_that_go_behind_writes_go_together(group: Group) -> None:
+    """Their deletes share requests to the broker; and they go too where nothing is moved meanwhile."""
+    old = group.start(both)
+    for number in range(120):
+        with event_in(old.app, 0):
+            old.made[1][f"many{number}"] = number
+    old.settle()
+    worker, table = group.dual()
+    deletes = []
+    for number in range(120):
+        with event_in(worker.app, 0):
+            table[f"many{number}"] = {"sum": number}
+        sent = worker.pending
+        worker.confirm(sent[0])
+        deletes.append(len(sent) - 1)
+    assert [number for number in deletes if number] == [49, 49]
+
+
 def test_a_table_in_memory_converges_as_it_is_written(group: Group) -> None:
     def declare(app: faust.App) -> Sums:
         app.conf.store = URL("memory://")
@@ -365,6 +385,7 @@ def test_a_table_in_memory_converges_as_it_is_written(group: Group) -> None:
     worker.settle()
     table.converge()
     assert table.is_converged
+    worker.settle()
     assert group.rebuilt() == ({}, {key: as_sum(2 * number) for number, key in enumerate(KEYS)})
 
 
@@ -376,69 +397,6 @@ def test_tables_of_different_partitions_are_refused_before_a_value_is_missed(gro
     raises(RefusedError, "has 2 partitions and sums-of_three-changelog has 3", worker.made.converge)
     with at(worker, "k1"):
         raises(RefusedError, "partitions", worker.made.get, "k1")
-
-
-@pytest.mark.parametrize(
-    "new, old, error, words",
-    [
-        ({"name": "counts"}, {"name": "counts"}, ValueError, "already exists"),
-        ({"key_type": bytes}, {}, RefusedError, "differ in key_type or partitions"),
-        ({"partitions": 3}, {}, RefusedError, "differ in key_type or partitions"),
-        ({"use_partitioner": True}, {}, RefusedError, "'new' has use_partitioner"),
-        ({"options": {"ttl": 60}}, {}, RefusedError, "'new' has a ttl"),
-        ({}, {"options": {"driver": "python-rocksdb"}}, RefusedError, "'counts' is in the files of python-rocksdb"),
-        ({"store": "aerospike://"}, {}, RefusedError, "'new' is in a store of aerospike"),
-    ],
-)
-def test_tables_that_cannot_be_read_dually_are_refused(
-    new: dict[str, Any], old: dict[str, Any], error: type[Exception], words: str
-) -> None:
-    app: Any = faust.App("sums", store="rocksdb://")
-
-    def declare() -> None:
-        DualTable(
-            app.Table(**({"name": "new", "key_type": str} | new)),
-            app.Table(**{"name": "counts", "key_type": str} | old),
-            as_sum,
-        )
-
-    raises(error, words, declare)
-
-
-@pytest.mark.parametrize(
-    "declare, words",
-    [
-        (lambda app: app.Table("new").tumbling(60), "a WindowWrapper is no table"),
-        (lambda app: app.Table("new").tumbling(60).table, "is windowed"),
-        (lambda app: app.SetTable("new"), "is a SetTable"),
-        (lambda app: app.GlobalTable("new"), "is a GlobalTable"),
-        (lambda app: {}, "a dict is no table"),
-    ],
-)
-def test_other_kinds_of_tables_are_refused_by_name(declare: Callable[[faust.App], Any], words: str) -> None:
-    app = faust.App("sums", store="rocksdb://")
-    error = raises(RefusedError, words, lambda: DualTable(declare(app), app.Table("counts"), as_sum))
-    assert error.hint
-
-
-def test_one_table_cannot_be_both() -> None:
-    table = faust.App("sums").Table("counts")
-    raises(SpecError, "is the old one and the new one", lambda: DualTable(table, table, as_sum))
-
-
-@pytest.mark.parametrize("setting", [{"producer_threaded": True}, {"processing_guarantee": "exactly_once"}])
-def test_where_confirmations_are_not_seen_it_is_refused(setting: dict[str, Any]) -> None:
-    app = faust.App("sums", store="rocksdb://", **setting)
-    raises(RefusedError, "nothing tells when a new value is confirmed", lambda: DualTable(*both(app), as_sum))
-
-
-def test_another_version_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("migrate.processors.cell.version", lambda package: "0.16.0")
-    app = faust.App("sums")
-    error = raises(
-        RefusedError, "faust-streaming 0.16.0 is not a tested version: 0.15", lambda: DualTable(*both(app), as_sum)
-    )
-    assert "stateferry[faust]" in error.hint
 
 
 def test_one_sees_how_far_it_is(group: Group, caplog: pytest.LogCaptureFixture) -> None:

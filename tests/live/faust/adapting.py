@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -63,7 +64,8 @@ class World:
         return dict(rows_after(self._inputs, is_new=self.settings.is_new))
 
     def take_over(self) -> None:
-        """A second worker joins on another disk, both work, and it outlives the first one."""
+        """A second worker joins on another disk, both work, and it outlives the first one. No kill comes after it."""
+        self.settings = replace(self.settings, per_checkpoint=1000)
         with Worker(self.settings) as first, Worker(self.settings.elsewhere()) as second:
             self.send_some()
             wait_until(lambda: {**first.holds(), **second.holds()} == self.expected())
