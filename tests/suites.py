@@ -123,6 +123,7 @@ LONG = (
     "live/queries/test_answers.py::test_thousands_of_answers_are_kafka_streams_own",
     "processors/test_spark_queries.py::test_a_query_that_is_killed_ends_as_one_that_had_the_new_form[20]",
     "processors/test_spark_kafka.py",
+    "processors/test_spark_queries.py::test_markers_are_files_of_the_kind_that_the_query_reads",
     "processors/test_spark_queries.py::test_a_marker_behind_the_watermark_is_said_to_be_late",
     "processors/test_spark_queries.py::test_state_that_expires_moves_too",
     "protocols",

@@ -1,5 +1,6 @@
 """Real queries of PySpark that move from old state variables to new ones, by the keys that arrive and by a sweep."""
 
+import gzip
 import json
 import os
 import random
@@ -189,6 +190,24 @@ def test_a_sweep_that_cannot_be_meant_is_refused(spark: SparkSession, tmp_path: 
     for outcome, (code, message) in refused.items():
         assert (outcome.code, message in outcome.message) == (code, True), outcome
     assert [each.name for each in (tmp_path / "input").glob("*")] == ["b0.json"]
+
+
+def test_markers_are_files_of_the_kind_that_the_query_reads(spark: SparkSession, tmp_path: Path) -> None:
+    add(tmp_path, 0, keys=2)
+    file = tmp_path / "input/b0.json"
+    (tmp_path / "input/b0.json.gz").write_bytes(gzip.compress(file.read_bytes()))
+    file.unlink()
+    run(spark, tmp_path, "OldForm")
+    assert sweep(tmp_path).code == 5
+    (made,) = (tmp_path / "input").glob("stateferry-sweep-*.json.gz")
+    assert len(gzip.decompress(made.read_bytes()).splitlines()) == 2
+    run(spark, tmp_path, "DualForm")
+    assert state(spark, tmp_path, "count") == []
+    add(tmp_path, 1, keys=2)
+    (tmp_path / "input/b1.json").rename(tmp_path / "input/z.parquet")  # Spark reads what the query says
+    run(spark, tmp_path, "OldForm")
+    refused = sweep(tmp_path)
+    assert (refused.code, "are no lines of text: .parquet" in refused.message) == (6, True)
 
 
 def test_a_query_that_runs_is_not_swept(spark: SparkSession, tmp_path: Path) -> None:
