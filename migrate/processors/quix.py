@@ -273,7 +273,7 @@ class _StateAtRest(TransactionState):
 class _BothStates(_StateAtRest):
     """Of a partition in which there may be old values: what a function gets, and both slots of each pair."""
 
-    __slots__ = ("_absent", "_cell", "_present", "_stored", "_ttl")
+    __slots__ = ("_absent", "_cell", "_missed", "_present", "_stored", "_ttl")
 
     def __init__(
         self, state: TransactionState, names: _Names, cell: DualCell[_Pair, Any, _OldValue], stored: bytes = b""
@@ -284,8 +284,9 @@ class _BothStates(_StateAtRest):
         self._stored = stored
         self._ttl: timedelta | None = None
         self._absent: str | None = None
+        self._missed: str | None = None
         self._present: str | None = None
-        """An old name that is not on the disk, and a new one that has a value: one look is enough for a message."""
+        """An old name that is not there, and a new one that is not or is: one look is enough for a message."""
 
     def get(self, key: Any, default: Any = None) -> Any:  # noqa: ANN401 - as in Quix
         pair = self._names.pair(key, as_bytes=False)
@@ -330,9 +331,15 @@ class _BothStates(_StateAtRest):
         return self._transaction._serialize_key(pair.renamed.old, self._prefix)
 
     def new_value(self, pair: _Pair) -> Any | Missing:  # noqa: ANN401 - whatever the function keeps
+        if pair.new == self._missed:  # on the disk, where nothing comes before the commit
+            key = self._transaction._serialize_key(pair.new, self._prefix)
+            if self._transaction._update_cache.get(key, self._prefix) is Marker.UNDEFINED:
+                return MISSING
         read: Callable[..., Any] = self._transaction.get_bytes if pair.renamed.as_bytes else self._transaction.get
         value = read(pair.new, self._prefix, MISSING, timestamp=self._timestamp)
-        if value is not MISSING:
+        if value is MISSING:
+            self._missed = pair.new
+        else:
             self._present = pair.new
         return value
 
