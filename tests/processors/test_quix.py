@@ -416,3 +416,12 @@ def test_functions_that_take_turns_in_one_message_see_each_other_s_writes(contex
     assert (dual.progress.moved_by_write, dual.progress.superseded) == (1, 0)
     context.commit()
     assert stored(context) == {b'a|"totals"': b'{"sum":10}'}
+
+
+def test_an_old_copy_that_is_deleted_but_not_committed_is_gone(context: Context) -> None:
+    put(context, {b"a": 5})
+    dual = adapter(context)
+    setting = dual(lambda _, state: state.set("totals", {"sum": 1}))
+    for _ in range(3):
+        context.call(setting, b"a")
+    assert (dual.progress.moved_by_write, dual.progress.superseded) == (1, 0)
