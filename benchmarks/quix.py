@@ -20,7 +20,7 @@ from tests.broker.broker import running_broker
 CONVERGED_BAR, NEW_BAR, OLD_BAR, CONVERGE_BAR = 0.95, 0.85, 0.55, 20_000
 _MESSAGES = 60_000
 _OLD_VALUES = 100_000
-_ORDER = {
+ORDER = {
     "amount": 12,
     "currency": "EUR",
     "items": [{"article": "4711", "count": 2, "price": 6}],
@@ -63,7 +63,7 @@ def quix(setting: Setting) -> list[Result]:
     with empty_folder(setting.folder) as folder, running_broker(folder / "broker") as broker:
         for case in CASES:
             lives = _Lives(broker.bootstrap, str(folder / "state"), case.keys, _MESSAGES)
-            _add(messages, case, [lives.pair(case) for _ in range(setting.rounds)])
+            add_case(messages, case, [lives.pair(case) for _ in range(setting.rounds)], _MESSAGES)
         lives = _Lives(broker.bootstrap, str(folder / "state"), _OLD_VALUES, _OLD_VALUES)
         moved = [lives.converge()["seconds"] for _ in range(min(setting.rounds, 3))]
     speeds = {clock: statistics.median(_OLD_VALUES / each[clock] for each in moved) for clock in ("cpu", "wall")}
@@ -73,10 +73,11 @@ def quix(setting: Setting) -> list[Result]:
     return [messages, converge]
 
 
-def _add(result: Result, case: Case, rounds: list[dict[str, dict[str, float]]]) -> None:
+def add_case(result: Result, case: Case, rounds: list[dict[str, dict[str, float]]], messages: int) -> None:
+    """A row and a bar, of the seconds of so many messages in each round."""
     ratios = {clock: [each["plain"][clock] / each["dual"][clock] for each in rounds] for clock in ("cpu", "wall")}
     mine, plain = (
-        statistics.median(each[code]["cpu"] for each in rounds) / _MESSAGES * 1e6 for code in ("dual", "plain")
+        statistics.median(each[code]["cpu"] for each in rounds) / messages * 1e6 for code in ("dual", "plain")
     )
     cpu = ratios["cpu"]
     reached = statistics.median(cpu)
@@ -103,7 +104,7 @@ class _Lives:
         producer = Producer({"bootstrap.servers": self._base["bootstrap"]})
         for number in range(self._messages):
             customer = f"customer-{number % self._keys:09}"
-            value = json.dumps(_ORDER | {"id": number, "customer": customer})
+            value = json.dumps(ORDER | {"id": number, "customer": customer})
             producer.produce(topic=self._base["topic"], key=customer, value=value, partition=number % 2)
             if number % 10_000 == 0:
                 producer.poll(0)

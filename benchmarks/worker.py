@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks import canned, changelogs, dual_access, quix_application, safety, status, watched
+from benchmarks import canned, changelogs, dual_access, faust_application, quix_application, safety, status, watched
 from benchmarks.evolving import convert_values
 from benchmarks.pairs import PAIR_ROUTES
 from benchmarks.queries import point_gets
@@ -139,6 +139,7 @@ JOBS: dict[str, Callable[..., Facts]] = {
     **canned.JOBS,
     **changelogs.JOBS,
     **dual_access.JOBS,
+    **faust_application.JOBS,
     **quix_application.JOBS,
     **safety.JOBS,
     **status.JOBS,
