@@ -166,12 +166,11 @@ GROUPS = {
         "batch/switch/test_rights.py",
         "kafka",
         "live/changelog",
-        "live/faust",
-        "live/quix",
         "live/streamiz",
         "queries/routing/test_real_group.py",
         "serve/test_group_hosts.py",
     ),
+    "hosts": ("live/faust", "live/quix"),  # they mostly wait: so with a broker of their own, beside the others
     "live": ("live",),
     "install": ("install/test_fresh_environments.py",),
     "spark": (
