@@ -7,7 +7,6 @@ or the disk is lost. Events after the last commit are then handled again, as Fau
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import shutil
 from collections import defaultdict
@@ -31,7 +30,6 @@ from migrate.processors.faust import DualTable
 from tests.processors.contract import Host, OnReject, convert
 
 PARTITIONS = (0, 1)
-gc.freeze()  # Faust collects garbage at each assignment: with all that is imported here, that takes most of the time
 Log = list[tuple[bytes, bytes | None]]
 
 

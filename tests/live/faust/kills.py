@@ -223,7 +223,7 @@ def kill_changelogs(
     known = Known()
     with Zygote() as zygote:
         for number in count():
-            campaign = Campaign(template, folder / f"kill-{seed}-{number}", Random(seed + number), zygote, known)
+            campaign = Campaign(template, folder / f"faust-kill-{seed}-{number}", Random(seed + number), zygote, known)
             wanted = kills - counted.total() if number else 0  # the first one in peace, to see how long it takes
             try:
                 campaign.perform(wanted, shows=number % 4 == 1)

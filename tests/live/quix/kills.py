@@ -144,7 +144,7 @@ def kill_migrations(
     left: dict[str, list[str]] = {}
     with Zygote() as zygote:
         for number in count():
-            group = f"kill-{seed}-{number}"
+            group = f"quix-kill-{seed}-{number}"
             campaign = Campaign(copy_of(template, group, folder / group), Random(seed + number), zygote, left)
             try:
                 campaign.perform(kills - counted.total(), shows=number % 5 == 1)
