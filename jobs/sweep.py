@@ -5,8 +5,7 @@ The query handles it like any row of that key, and `converge()` of the handle mo
 
 from __future__ import annotations
 
-import importlib
-import sys
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,6 +25,9 @@ from migrate.kafka.connection import Connection, read_connection
 from migrate.kafka.writer import produce
 from migrate.library_messages import beginning
 from migrate.model.reports import SweepReport
+from migrate.spec.conversion_ref import ConversionRef
+from migrate.spec.mistakes import FUNCTION
+from migrate.spec.user_function import load_function
 
 Record = tuple[bytes | None, bytes]
 """Key and value."""
@@ -86,27 +88,19 @@ def sweep(
 
 def _load(reference: str) -> Marker:
     """The function of a module in the working directory, or on Python's path. Raises SpecError."""
-    module, colon, name = reference.partition(":")
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        function = getattr(importlib.import_module(module), name, None) if colon else None
-    except Exception as error:
-        raise SpecError(
-            f"the marker {reference!r} cannot be imported: {describe_error(error)}", hint=f"fix the module {module}"
-        ) from error
-    finally:
-        sys.path.pop(0)
-    if not callable(function):
-        raise SpecError(f"there is no function {reference!r}", hint="give --marker module:function")
-    marker: Marker = function
-    return marker
+    if re.fullmatch(FUNCTION, reference) is None:
+        raise SpecError(f"--marker {reference!r} names no function", hint="give --marker module:function")
+    ref = ConversionRef("", "", function=reference, search_path=(str(Path.cwd()),))
+    return load_function(ref, "--marker", "run this in the folder of the module, or name that in PYTHONPATH")
 
 
 def _record(marker: Marker, key: Row, *, is_line: bool) -> Record:
     """The record of one key: for a topic it may be a pair, Kafka's key and the value. Raises SpecError."""
     try:
         made = marker(key)
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # `sys.exit()` would say that no key is left
         raise SpecError(f"the marker of {key} fails: {describe_error(error)}", hint="fix the function") from error
     record_key, value = made if isinstance(made, tuple) and len(made) == 2 and not is_line else (None, made)
     parts = [part.encode() if isinstance(part, str) else part for part in (record_key, value)]

@@ -15,6 +15,7 @@ NAME = r"^[a-z0-9-]+$"
 TOPIC = r"^[a-zA-Z0-9._-]+$"
 """What a topic's name can be: org.apache.kafka.common.internals.Topic."""
 _TOPIC_NAMES = "letters, digits, '.', '_' and '-'"
+FUNCTION = r"[A-Za-z_][\w.]*:[A-Za-z_]\w*"
 VERSION = r"^\d+\.\d+(\.\d+)*$"
 _EXPECTATIONS = {
     NAME: "should be lower-case letters, digits and hyphens",

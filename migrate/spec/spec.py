@@ -29,6 +29,7 @@ from formats import Format, Function, UnknownFormatError, get_format
 from migrate.errors import SpecError
 from migrate.spec.allowed import CHANGELOG, DROP, Allowance
 from migrate.spec.mistakes import (
+    FUNCTION,
     NAME,
     TOPIC,
     VERSION,
@@ -43,7 +44,6 @@ from migrate.spec.serde_section import SerdeChangeSection
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|m|h|d)\s*")
 _SIZE = re.compile(r"\s*\d*\.?\d+\s*[A-Za-z]*\s*")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _NO_SEGMENTS = "only windowed and session stores, by name, have segments by time"
 _NOT_SEGMENTED = {
     "versioned": "a versioned store's history stays in the segments that hold it: the application alone sets how long "
@@ -70,7 +70,7 @@ def _size(text: object) -> object:
 def _function(function: object) -> object:
     if not (function is None or callable(function) or isinstance(function, str)):
         raise PydanticCustomError("string_type", "should be text")
-    if isinstance(function, str) and _FUNCTION.fullmatch(function) is None:
+    if isinstance(function, str) and re.fullmatch(FUNCTION, function) is None:
         raise PydanticCustomError("function", "should name a function")
     return function
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-from formats import Function
 from formats.function import describe_error
 from migrate.errors import SpecError, did_you_mean
 from migrate.model.packages import NEEDED_BY_TASKS, OUR_PACKAGES, PLACE, is_ours
@@ -20,8 +20,15 @@ from migrate.spec.fingerprint import folders_of, forget_modules, tracking_import
 _INSTALLED = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
 
 
-def load_function(ref: ConversionRef) -> Function:
-    """The function of a ref, imported where it is given by name. Raises SpecError."""
+def load_function(
+    ref: ConversionRef,
+    setting: str = "[conversion] function",
+    place: str = "put the module beside the spec or name its file in [conversion] py_files",
+) -> Callable[..., Any]:
+    """The function of a ref, imported where it is given by name. Raises SpecError.
+
+    `setting`: where the user names it. `place`: what helps where its module is not found.
+    """
     if not isinstance(ref.function, str):
         assert ref.function is not None
         return ref.function
@@ -29,8 +36,8 @@ def load_function(ref: ConversionRef) -> Function:
     if is_ours(package := module_name.partition(".")[0]):
         file = next(_beside(package, ref), "that module")
         raise SpecError(
-            f"[conversion] function: {package!r} is the name of a package of Stateferry",
-            hint=f"rename {file}, and name it so in [conversion] function",
+            f"{setting}: {package!r} is the name of a package of Stateferry",
+            hint=f"rename {file}, and name it so in {setting}",
         )
     try:
         module = _import(module_name, ref)
@@ -39,14 +46,14 @@ def load_function(ref: ConversionRef) -> Function:
     except BaseException as error:  # a module that is a script may end in `sys.exit()`
         raise SpecError(
             f"the function {ref.function!r} cannot be imported: {describe_error(error)}",
-            hint=_remedy(error, module_name),
+            hint=_remedy(error, module_name, place),
         ) from error
     function = getattr(module, attribute, None)
     if not callable(function):
         names = [name for name, member in vars(module).items() if callable(member) and not name.startswith("_")]
         raise SpecError(
             f"the module {module.__name__!r} ({module.__file__}) has no function {attribute!r}",
-            hint=did_you_mean(attribute, names, "name one of its functions in [conversion] function"),
+            hint=did_you_mean(attribute, names, f"name one of its functions in {setting}"),
         )
     return function  # type: ignore[no-any-return]
 
@@ -64,12 +71,12 @@ def _import(module_name: str, ref: ConversionRef) -> ModuleType:
         sys.path += [folder for folder in folders if folder not in sys.path]
 
 
-def _remedy(error: BaseException, module_name: str) -> str:
+def _remedy(error: BaseException, module_name: str, place: str) -> str:
     missing = error.name or "" if isinstance(error, ImportError) else ""
     if is_ours(package := missing.partition(".")[0]):
         return f"{package!r} is a package of Stateferry: if a module of yours is meant, rename it"
     if isinstance(error, ModuleNotFoundError):
-        return "put the module beside the spec or name its file in [conversion] py_files"
+        return place
     return f"fix the module {module_name}"
 
 

@@ -42,6 +42,10 @@ def with_a_break(key: tuple[str]) -> bytes:
 def nothing(key: tuple[str]) -> None: ...
 
 
+def ending(key: tuple[str]) -> str:
+    sys.exit()
+
+
 COMMITS: list[Path] = []
 """Of the query that `late` waits for."""
 
@@ -172,7 +176,11 @@ def test_a_marker_behind_the_watermark_is_said_to_be_late(spark: SparkSession, t
         assert len(state(spark, tmp_path, "count")) == left
 
 
-def test_a_sweep_that_cannot_be_meant_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_sweep_that_cannot_be_meant_is_refused(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "script.py").write_text("import sys\nsys.exit()\n")
+    monkeypatch.syspath_prepend(tmp_path)
     none = sweep(tmp_path)
     assert "is not the checkpoint of a query" in none.message
     add(tmp_path, 0)
@@ -183,7 +191,11 @@ def test_a_sweep_that_cannot_be_meant_is_refused(spark: SparkSession, tmp_path: 
         sweep(tmp_path, "--to", "orders"): (6, "Spark takes no second source"),
         sweep(tmp_path, marks="nothing"): (2, "is None: not a text, nor bytes next: give a row of the query's source"),
         sweep(tmp_path, marks="with_a_break"): (2, "has several lines"),
-        sweep(tmp_path, marks="other"): (2, "there is no function"),
+        sweep(tmp_path, marks="ending"): (2, "fails: SystemExit"),
+        sweep(tmp_path, marks="markr"): (2, "has no function 'markr' next: did you mean 'marker'?"),
+        sweep(tmp_path, "--marker", "marker"): (2, "names no function"),
+        sweep(tmp_path, "--marker", "migrate:run"): (2, "--marker: 'migrate' is the name of a package of Stateferry"),
+        sweep(tmp_path, "--marker", "script:f"): (2, "cannot be imported: SystemExit"),
         sweep(tmp_path, "--marker", "no_such_module:f"): (2, "cannot be imported"),
         none: (6, "after a run of it"),
     }
