@@ -20,8 +20,9 @@ from pyspark.sql import functions as F
 from formats.function import describe_error
 from jobs.query_checkpoint import Directory, QueryCheckpoint
 from jobs.session import spark_context
+from migrate.batch.changelog.broker_access import connection_by_options
 from migrate.errors import RefusedError, SpecError
-from migrate.kafka.connection import Connection, read_connection
+from migrate.kafka.connection import Connection
 from migrate.kafka.writer import produce
 from migrate.library_messages import beginning
 from migrate.model.reports import SweepReport
@@ -45,7 +46,7 @@ def sweep(
     limit: int,
     master: str | None = None,
     bootstrap: str | None = None,
-    config: Path | None = None,
+    config: str | None = None,
 ) -> SweepReport:
     """Write markers for up to `limit` keys.
 
@@ -114,10 +115,10 @@ def _record(marker: Marker, key: Row, *, is_line: bool) -> Record:
     return parts[0], parts[1]
 
 
-def _connection(bootstrap: str | None, config: Path | None) -> Connection:
+def _connection(bootstrap: str | None, config: str | None) -> Connection:
     if bootstrap is None:
         raise SpecError("no broker is named for the topic", hint="give --bootstrap host:port")
-    return read_connection(bootstrap, config)
+    return connection_by_options(bootstrap, config)
 
 
 @contextmanager

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -273,7 +272,7 @@ def catch_up(spec: Spec, *, master: str | None, fence: bool) -> None:
 @click.option("--bootstrap", metavar="HOST:PORT", help="The broker of the topic.")
 @click.option("--config", type=click.Path(), help="A file of librdkafka's properties for that broker.")
 @verb
-def sweep(checkpoint: str, *, config: str | None, **options: Any) -> int:  # noqa: ANN401 - those of `jobs.sweep`
+def sweep(checkpoint: str, **options: Any) -> int:  # noqa: ANN401 - those of `jobs.sweep`
     """Have a streaming query of PySpark move the state of keys that do not arrive by themselves.
 
     Lists the keys that still have the old state variable, and writes a marker for each into the query's own source.
@@ -290,9 +289,7 @@ def sweep(checkpoint: str, *, config: str | None, **options: Any) -> int:  # noq
     check_master(options["master"])
     claim("jobs")
     with user_output_to_stderr():
-        report = import_module("jobs.sweep").sweep(
-            checkpoint, config=None if config is None else Path(config), **options
-        )
+        report = import_module("jobs.sweep").sweep(checkpoint, **options)
     current_output().show(report, show_sweep)
     return ExitCode.INTERRUPTED if report.old_keys else ExitCode.DONE
 

@@ -47,6 +47,9 @@ _OURS = frozenset(
 _SILENT = logging.Logger("stateferry.kafka")
 _SILENT.disabled = True
 """Else clients write to standard error; what goes wrong is raised."""
+_BOOTSTRAP = "[changelog] bootstrap or --bootstrap"
+_CONFIG = "[changelog] config or --config"
+"""What names the brokers and the file: in a spec, and on a command line."""
 _NAMES = "the names are librdkafka's, not those of Java's clients: see its CONFIGURATION.md"
 
 
@@ -110,7 +113,7 @@ def _properties(config: Path) -> Iterator[tuple[str, str, str]]:
         lines = config.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise SpecError(f"{config} cannot be read: {reason}", hint="check [changelog] config") from None
+        raise SpecError(f"{config} cannot be read: {reason}", hint=f"check {_CONFIG}") from None
     for number, line in enumerate(lines, start=1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
@@ -119,7 +122,7 @@ def _properties(config: Path) -> Iterator[tuple[str, str, str]]:
         if not equals or not name:
             raise SpecError(f"{place}: not a line of the form key=value", hint=_NAMES)
         if name in _BROKERS:
-            raise SpecError(f"{place}: {name} has no place here", hint="name the brokers in [changelog] bootstrap")
+            raise SpecError(f"{place}: {name} has no place here", hint=f"name the brokers in {_BOOTSTRAP}")
         if name in _OURS or name.endswith("_cb"):
             raise SpecError(f"{place}: {name} cannot be chosen", hint="remove the line")
         yield place, name, value
@@ -153,12 +156,12 @@ def _try(connection: Connection, places: Mapping[str, str]) -> None:
                 raise SpecError(f"{place}: librdkafka has no property {name}", hint=_NAMES) from None
             if not do_not_fit_together(text):  # alone it may lack another one
                 raise SpecError(f"{place}: {name} cannot have this value", hint=_NAMES) from None
-    raise SpecError(f"librdkafka refuses the properties of [changelog] config: {reason}", hint=_NAMES)
+    raise SpecError(f"librdkafka refuses the properties of {_CONFIG}: {reason}", hint=_NAMES)
 
 
-REACH = "check [changelog] bootstrap, that the broker runs, and the security properties in [changelog] config"
-LOGIN = "check the security.protocol, the user, the password and the certificates in [changelog] config"
-RIGHTS = "let the user of [changelog] config do that; docs/changelogs.md lists the rights that each way needs"
+REACH = f"check {_BOOTSTRAP}, that the broker runs, and the security properties in {_CONFIG}"
+LOGIN = f"check the security.protocol, the user, the password and the certificates in {_CONFIG}"
+RIGHTS = f"let the user of {_CONFIG} do that; docs/changelogs.md lists the rights that each way needs"
 NAME = "check the name of the topic, and [changelog] application_id"
 TAKEN = "see whose it is; remove it if nobody needs it, or choose another [target] store"
 FENCED = "another attempt took over: let it end, then run the same command again, which writes what is missing"

@@ -72,10 +72,8 @@ class HostOptions:
 
     def _application(self, place: Path) -> tuple[ApplicationTopics, Connection]:
         """Raises SpecError where no broker is named."""
-        from migrate.batch.changelog.broker_access import connection_of
-        from migrate.kafka.connection import read_connection
+        from migrate.batch.changelog.broker_access import connection_by_options, connection_of
         from migrate.queries.group_placement import ApplicationTopics
-        from migrate.spec.mistakes import checked_bootstrap
         from migrate.spec.spec import load_spec
 
         spec = load_spec(place) if place.is_file() else None
@@ -84,11 +82,7 @@ class HostOptions:
         else:
             application = ApplicationTopics.of_directory(place, self.application_id)
         if self.bootstrap is not None:
-            try:
-                checked_bootstrap(self.bootstrap)
-            except ValueError as error:
-                raise SpecError(f"--bootstrap: {error}", hint="name it: --bootstrap HOST:PORT") from None
-            return application, read_connection(self.bootstrap, None if self.config is None else Path(self.config))
+            return application, connection_by_options(self.bootstrap, self.config)
         if spec is None or spec.changelog is None:
             raise SpecError("--hosts-from-group: which broker?", hint="name it: --bootstrap HOST:PORT")
         return application, connection_of(spec)

@@ -106,4 +106,4 @@ def test_a_broker_that_takes_connections_and_never_answers_is_given_up(monkeypat
             pass
         with pytest.raises(BrokerError, match=f"reach the broker at {place}"):
             read_claims(Connection(place), "any")
-    assert "check [changelog] bootstrap" in raised.value.hint
+    assert "check [changelog] bootstrap or --bootstrap" in raised.value.hint

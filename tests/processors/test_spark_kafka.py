@@ -46,6 +46,11 @@ def test_markers_go_into_the_topic_that_the_query_reads(
         run(spark, tmp_path, "DualForm", kafka=kafka)
         assert f"which reads {TOPIC}" in sweep("other").message
         assert "no broker is named for the topic" in sweep(TOPIC).message
+        assert "is not host:port" in sweep(TOPIC, "--bootstrap", "http://kafka").message
+        unread = sweep(TOPIC, "--bootstrap", broker.bootstrap, "--config", "nowhere")
+        assert "nowhere cannot be read: No such file or directory next: check [changelog] config or --config" in (
+            unread.message
+        )
         first = sweep(TOPIC, "--bootstrap", broker.bootstrap)
         assert (first.code, "4 markers" in first.out) == (5, True), first.err
         run(spark, tmp_path, "DualForm", kafka=kafka)

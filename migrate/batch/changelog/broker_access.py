@@ -6,14 +6,16 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TypeVar
 
-from migrate.errors import BrokerError, ChangelogFailedError, RefusedError
+from migrate.errors import BrokerError, ChangelogFailedError, RefusedError, SpecError
 from migrate.kafka.cluster import Cluster, Ends
 from migrate.kafka.connection import Connection, read_connection
 from migrate.kafka.reader import read
 from migrate.model.changelogs import Changelog
 from migrate.model.reports import Behind
+from migrate.spec.mistakes import checked_bootstrap
 from migrate.spec.spec import Spec
 
 _AT_ONCE = 8
@@ -31,6 +33,15 @@ def connection_of(spec: Spec) -> Connection:
     assert spec.changelog is not None
     config = spec.changelog.config
     return read_connection(spec.changelog.bootstrap, None if config is None else spec.resolve(config))
+
+
+def connection_by_options(bootstrap: str, config: str | None) -> Connection:
+    """How to reach the broker that a command line names. Raises SpecError."""
+    try:
+        checked_bootstrap(bootstrap)
+    except ValueError as error:
+        raise SpecError(f"--bootstrap: {error}", hint="name it: --bootstrap HOST:PORT") from None
+    return read_connection(bootstrap, None if config is None else Path(config))
 
 
 def cluster_of(spec: Spec, written: str = "the changelogs are written") -> Cluster:
