@@ -33,6 +33,7 @@ from migrate.spec.user_function import load_function
 Record = tuple[bytes | None, bytes]
 """Key and value."""
 Marker = Callable[[Row], Any]
+_READING = "see that the query is stopped, and that this Spark is not older than the query's"
 _WATCH_SECONDS = 2.0
 """How long the checkpoint is watched, at least: nothing else tells that a query is running."""
 
@@ -56,7 +57,7 @@ def sweep(
         BrokerError: The topic cannot be written.
     """
     function = _load(marker)
-    with spark_context(f"sweep {variable}", master, []) as context, _explained():
+    with spark_context(f"sweep {variable}", master, []) as context, _explained("read the checkpoint", _READING):
         spark = SparkSession(context)
         _ = spark.streams.active  # PySpark 4.1 reads no state before that
         before, began = QueryCheckpoint(spark, checkpoint), time.monotonic()
@@ -73,7 +74,8 @@ def sweep(
                 hint="stop it, and run the same command again; nothing was written",
             )
         if records and isinstance(source, Directory):
-            source.write(spark, [value for _, value in records])
+            with _explained(f"write to {to}", "see that files can be written there, then run the same command again"):
+                source.write(spark, [value for _, value in records])
         elif records:
             produce(_connection(bootstrap, config), to, records)
         return SweepReport(
@@ -122,12 +124,9 @@ def _connection(bootstrap: str | None, config: str | None) -> Connection:
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
-    """Raises RefusedError for what Spark cannot read."""
+def _explained(doing: str, hint: str) -> Iterator[None]:
+    """Raises RefusedError for what Spark cannot do: "read the checkpoint"."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise RefusedError(
-            f"Spark cannot read the checkpoint: {beginning(str(error))}",
-            hint="see that the query is stopped, and that this Spark is not older than the query's",
-        ) from error
+        raise RefusedError(f"Spark cannot {doing}: {beginning(str(error))}", hint=hint) from error

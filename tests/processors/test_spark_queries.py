@@ -202,6 +202,10 @@ def test_a_sweep_that_cannot_be_meant_is_refused(
     for outcome, (code, message) in refused.items():
         assert (outcome.code, message in outcome.message) == (code, True), outcome
     assert [each.name for each in (tmp_path / "input").glob("*")] == ["b0.json"]
+    (tmp_path / "input").rename(tmp_path / "moved")
+    (tmp_path / "input").touch()
+    unwritten = sweep(tmp_path)
+    assert (unwritten.code, f"Spark cannot write to {tmp_path / 'input'}" in unwritten.message) == (6, True)
 
 
 def test_markers_are_files_of_the_kind_that_the_query_reads(spark: SparkSession, tmp_path: Path) -> None:
