@@ -57,7 +57,7 @@ class Writer:
 
     def __enter__(self) -> Self:
         self._failures = Failures(self.connection, ChangelogFailedError)
-        largest = _largest_batch(self.connection, self.topic, self.number, self._doing())
+        largest = _largest_batch(self._failures, self.topic, self.number, self._doing())
         ours = {"message.max.bytes": largest, "queue.buffering.max.kbytes": max(_QUEUE_BYTES, 2 * largest) >> 10}
         patient = replace(self.connection, properties={"linger.ms": "50", **self.connection.properties})
         with self._failures.explained(self._doing()):
@@ -159,7 +159,7 @@ def end_in_record(
     Raises:
         ChangelogFailedError: It cannot be read, or its copy is not confirmed.
     """
-    from confluent_kafka import KafkaError, KafkaException, Producer
+    from confluent_kafka import KafkaError, KafkaException
 
     found = _last_record(connection, topic, number, start, end)
     if found is None or found.offsets is None:
@@ -169,9 +169,7 @@ def end_in_record(
     failures, doing = Failures(connection, ChangelogFailedError), f"write to topic {topic}, partition {number},"
     answers: list[tuple[KafkaError | None, Message]] = []
     with failures.explained(doing):
-        ours = {"enable.idempotence": True, "message.timeout.ms": int(patience * 1000), "error_cb": failures.on_error}
-        largest = _largest_batch(connection, topic, number, doing)
-        producer = Producer(connection.settings({**ours, "message.max.bytes": largest}))
+        producer = _plain_producer(failures, topic, number, doing, patience)
         producer.produce(
             topic=topic,
             partition=number,
@@ -197,28 +195,36 @@ def _last_record(connection: Connection, topic: str, number: int, start: int, en
     return last
 
 
-def _largest_batch(connection: Connection, topic: str, number: int, doing: str) -> int:
+def _plain_producer(failures: Failures, topic: str, number: int, doing: str, patience: float = 60.0) -> Producer:
+    """One without transactions."""
+    from confluent_kafka import Producer
+
+    ours = {"enable.idempotence": True, "message.timeout.ms": int(patience * 1000), "error_cb": failures.on_error}
+    largest = _largest_batch(failures, topic, number, doing)
+    return Producer(failures.connection.settings({**ours, "message.max.bytes": largest}))
+
+
+def _largest_batch(failures: Failures, topic: str, number: int, doing: str) -> int:
     """The client makes no batches that the topic does not take."""
-    with Cluster(connection, ChangelogFailedError) as cluster:
+    with Cluster(failures.connection, failures.kind) as cluster:
         there = cluster.topic(topic)
     if there is None or number >= there.partitions:
-        text = f"cannot {doing} at {connection.bootstrap}: there is no such partition"
-        raise ChangelogFailedError(text, hint="was the topic removed? run the same command again")
+        text = f"cannot {doing} at {failures.connection.bootstrap}: there is no such partition"
+        raise failures.kind(text, hint="was the topic removed? run the same command again")
     return min(max(there.max_message_bytes, _BATCH_BYTES[0]), _BATCH_BYTES[-1])
 
 
 def produce(connection: Connection, topic: str, records: Iterable[tuple[bytes | None, bytes]]) -> None:
     """Write keys and values, to any partition, and wait until the broker has confirmed all. Raises BrokerError."""
-    from confluent_kafka import KafkaException, Producer
+    from confluent_kafka import KafkaException
 
     def delivered(error: KafkaError | None, _: Message) -> None:
         if error is not None:
             raise KafkaException(error)
 
-    failures = Failures(connection, BrokerError)
-    more = {"message.timeout.ms": 60_000, "enable.idempotence": True, "error_cb": failures.on_error}
-    with failures.explained(f"write to topic {topic}"):
-        producer = Producer(connection.settings(more))
+    failures, doing = Failures(connection, BrokerError), f"write to topic {topic}"
+    with failures.explained(doing):
+        producer = _plain_producer(failures, topic, 0, doing)
         for key, value in records:
             while True:
                 try:

@@ -121,6 +121,7 @@ def test_what_a_killed_writer_left_open_ends_with_its_rerun(
 def test_batches_are_no_larger_than_the_topic_takes(connection: Connection, cluster: Cluster, topic: str) -> None:
     cluster.create_topic(f"{topic}-small", partitions=1, replication=1, settings={"max.message.bytes": "2000"})
     assert write(connection, f"{topic}-small", records(0, 500, size=100)) == 499
+    produce(connection, f"{topic}-small", [(None, bytes(100))] * 500)
     with pytest.raises(ChangelogFailedError, match="Message size too large") as raised:
         write(connection, f"{topic}-small", records(500, 501, size=3000))
     assert "max.message.bytes" in raised.value.hint
