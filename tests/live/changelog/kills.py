@@ -11,16 +11,15 @@ from itertools import count
 from pathlib import Path
 from random import Random
 
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Producer
 
 from migrate.model.events import EVENTS
+from tests.broker.topics import commit_all, copy_topic, ends_of
 from tests.kill.victim import Order
 from tests.kill.zygote import Zygote
 from tests.live.changelog.app import Program
 from tests.live.changelog.migrating import Migration, assert_finds, make_state
 from tests.live.changelog.model import (
-    PARTITIONS,
     Input,
     Rows,
     first_difference,
@@ -31,7 +30,7 @@ from tests.live.changelog.model import (
     rows_after,
     send,
 )
-from tests.live.changelog.readback import checkpoints, encoded, ends_of, messages_of, rows_of_store, rows_of_topic
+from tests.live.changelog.readback import checkpoints, encoded, rows_of_store, rows_of_topic
 
 AT = {"run": "changelog", "catch_up": "tail", "cutover": "cutover", "rollback": "rollback"}
 """The events that a command is killed at, or soon after, by their first word."""
@@ -65,20 +64,8 @@ class Template:
             file.write_text(text, encoding="ascii")
         make_input_topic(mine.bootstrap, mine.input)
         send(mine.bootstrap, mine.input, self.inputs)
-        _commit_all(mine)
-        admin = AdminClient({"bootstrap.servers": mine.bootstrap})
-        new = NewTopic(mine.changelog, PARTITIONS, config={"cleanup.policy": "compact"})
-        admin.create_topics([new])[mine.changelog].result(30)
-        producer = Producer({"bootstrap.servers": mine.bootstrap, "enable.idempotence": True})
-        for each in messages_of(mine.bootstrap, self.program.changelog):
-            producer.produce(
-                topic=mine.changelog,
-                partition=each.partition,
-                key=each.key,
-                value=each.value,
-                timestamp=each.timestamp_ms,
-            )
-        assert producer.flush(30) == 0
+        commit_all(mine.bootstrap, mine.application_id, mine.input)
+        copy_topic(mine.bootstrap, self.program.changelog, mine.changelog)
         assert ends_of(mine.bootstrap, mine.changelog) == ends_of(mine.bootstrap, self.program.changelog)
         return mine
 
@@ -232,12 +219,3 @@ def kill_changelogs(
 def _check(found: Rows, expected: Rows, what: str) -> None:
     difference = first_difference(found, expected)
     assert difference is None, f"{what}: {difference}"
-
-
-def _commit_all(program: Program) -> None:
-    settings = {"bootstrap.servers": program.bootstrap, "group.id": program.application_id}
-    consumer = Consumer(settings | {"enable.auto.commit": False})
-    ends = ends_of(program.bootstrap, program.input)
-    offsets = [TopicPartition(program.input, number, end) for number, (_, end) in enumerate(ends)]
-    consumer.commit(offsets=offsets, asynchronous=False)
-    consumer.close()

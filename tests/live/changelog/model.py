@@ -9,7 +9,8 @@ from random import Random
 from typing import Any
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.broker.topics import make_topic
 
 PARTITIONS = 2
 WINDOW_MS = 60_000
@@ -121,9 +122,7 @@ def partition(key: str) -> int:
 
 def make_input_topic(bootstrap: str, topic: str) -> None:
     """Make an empty topic."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    (made,) = admin.create_topics([NewTopic(topic, PARTITIONS, config={"retention.ms": "-1"})]).values()
-    made.result(30)
+    make_topic(bootstrap, topic, PARTITIONS, **{"retention.ms": "-1"})
 
 
 def send(bootstrap: str, topic: str, inputs: Iterable[Input]) -> None:

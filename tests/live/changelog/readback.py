@@ -2,34 +2,20 @@
 
 import io
 import struct
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
 
+from tests.broker.topics import Read, messages_of
 from tests.live.changelog.app import Program
 from tests.live.changelog.model import PARTITIONS, SCHEMAS, Row, Rows
 from tests.support import read_families
 
-_PATIENCE_SECONDS = 60.0
 _FRAME = struct.Struct(">bI")
 _TIMESTAMP = struct.Struct(">q")
 _PARSED = {number: parse_schema(schema) for number, schema in SCHEMAS.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    """A record of a topic."""
-
-    partition: int
-    offset: int
-    key: bytes
-    value: bytes | None
-    timestamp_ms: int
 
 
 def encoded(orders: Iterable[Mapping[str, Any]], schema_id: int = 1) -> bytes:
@@ -38,38 +24,6 @@ def encoded(orders: Iterable[Mapping[str, Any]], schema_id: int = 1) -> bytes:
     out.seek(0, io.SEEK_END)
     schemaless_writer(out, _PARSED[schema_id], list(orders))
     return out.getvalue()
-
-
-def ends_of(bootstrap: str, topic: str) -> list[tuple[int, int]]:
-    """(first offset, end) of each partition."""
-    consumer = _consumer(bootstrap)
-    try:
-        return [
-            consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30) for number in range(PARTITIONS)
-        ]
-    finally:
-        consumer.close()
-
-
-def messages_of(bootstrap: str, topic: str) -> Iterator[Read]:
-    """The records that are there now and committed."""
-    consumer = _consumer(bootstrap)
-    consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(PARTITIONS)])
-    deadline = monotonic() + _PATIENCE_SECONDS
-    at_end: set[int | None] = set()
-    try:
-        while len(at_end) < PARTITIONS:
-            assert monotonic() < deadline, f"the end of {topic} does not come"
-            for each in consumer.consume(1000, 0.05):
-                if (error := each.error()) is not None:
-                    assert error.name() == "_PARTITION_EOF", error
-                    at_end.add(each.partition())
-                    continue
-                number, key, offset = each.partition(), each.key(), each.offset()
-                assert number is not None and key is not None and offset is not None
-                yield Read(number, offset, key, each.value(), each.timestamp()[1])
-    finally:
-        consumer.close()
 
 
 def rows_of_topic(program: Program) -> tuple[Rows, dict[int, int]]:
@@ -103,11 +57,6 @@ def checkpoints(folder: Path) -> dict[tuple[str, int], int]:
     lines = [line for file in folder.glob("*/.checkpoint") for line in file.read_text(encoding="ascii").split("\n")[2:]]
     words = [line.split(" ") for line in lines if line]
     return {(topic, int(number)): int(offset) for topic, number, offset in words}
-
-
-def _consumer(bootstrap: str) -> Consumer:
-    settings = {"bootstrap.servers": bootstrap, "group.id": "readback", "enable.auto.commit": False}
-    return Consumer(settings | {"isolation.level": "read_committed", "enable.partition.eof": True})
 
 
 def _decoded(value: bytes, schema_id: int) -> tuple[dict[str, Any], ...]:

@@ -6,10 +6,10 @@ import pytest
 
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
+from tests.broker.topics import ends_of
 from tests.live.changelog.app import App, Program
 from tests.live.changelog.migrating import Migration, assert_finds, make_state, some_inputs
 from tests.live.changelog.model import rows_after
-from tests.live.changelog.readback import ends_of
 
 
 @pytest.mark.parametrize("protocol", ["classic", "streams"])

@@ -12,11 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
-
+from tests.broker.topics import compact_soon, messages_of
 from tests.live.faust.migrating import make_state
 from tests.live.faust.program import Settings
-from tests.live.faust.worker import Inputs, Worker, assert_finds, read_topic, rows_after, send, some_inputs
+from tests.live.faust.worker import Inputs, Worker, assert_finds, rows_after, send, some_inputs
 
 NEW_TABLE = "totals"
 _PATIENCE_SECONDS = 90.0
@@ -85,7 +84,7 @@ class World:
         """The keys that the old table's changelog has, and no deletes of them."""
         if self.settings.old_table is None:
             return []
-        latest = {key: value for _, _, key, value in read_topic(self.settings, self._old_changelog)}
+        latest = {each.key: each.value for each in messages_of(self.settings.bootstrap, self._old_changelog)}
         return [key for key, value in latest.items() if value is not None]
 
     @property
@@ -104,16 +103,10 @@ class World:
 
     def compact(self) -> None:
         """Let the broker compact both changelogs: old values and their deletes go."""
-        settings = self.settings
-        topics = [settings.changelog, self._old_changelog]
-        rules = {"segment.ms": "1", "min.cleanable.dirty.ratio": "0.01", "delete.retention.ms": "1"}
-        changes = [_change(ResourceType.TOPIC, topic, rules) for topic in topics]
-        changes.append(_change(ResourceType.BROKER, "1", {"log.cleaner.backoff.ms": "200"}))
-        admin = AdminClient({"bootstrap.servers": settings.bootstrap})
-        for done in admin.incremental_alter_configs(changes).values():
-            done.result(30)
+        topics = [self.settings.changelog, self._old_changelog]
+        compact_soon(self.settings.bootstrap, *topics)
         for topic in topics:
-            before = len(read_topic(settings, topic))
+            before = self._records(topic)
             wait_until(lambda: self._write_and_count(topic) < before)  # noqa: B023 - at once
 
     def _write_and_count(self, topic: str) -> int:
@@ -121,7 +114,10 @@ class World:
             self.send_some()
             worker.wait_holds(self.expected())
             worker.stop()
-        return len(read_topic(self.settings, topic))
+        return self._records(topic)
+
+    def _records(self, topic: str) -> int:
+        return sum(1 for _ in messages_of(self.settings.bootstrap, topic))
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
@@ -129,9 +125,3 @@ def wait_until(is_so: Callable[[], bool]) -> None:
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.1)
-
-
-def _change(kind: ResourceType, name: str, settings: dict[str, str]) -> ConfigResource:
-    setting = AlterConfigOpType.SET
-    entries = [ConfigEntry(name, value, incremental_operation=setting) for name, value in settings.items()]
-    return ConfigResource(kind, name, incremental_configs=entries)

@@ -12,15 +12,16 @@ from itertools import count
 from pathlib import Path
 from random import Random
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from formats.partitioners import default_partition
 from migrate.model.events import EVENTS
+from tests.broker.topics import commit_all, copy_topic, ends_of, make_topic, messages_of
 from tests.kill.victim import Order
 from tests.kill.zygote import Zygote
 from tests.live.faust.migrating import Migration, make_state
 from tests.live.faust.program import PARTITIONS, Settings
-from tests.live.faust.worker import Inputs, Rows, assert_finds, make_topic, read_topic, rows_after, send, some_inputs
+from tests.live.faust.worker import Inputs, Rows, assert_finds, rows_after, send, some_inputs
 from tests.support import read_families
 
 AT = {
@@ -55,14 +56,10 @@ class Template:
         """An application of its own that has done the same: directory, topics, committed offsets."""
         mine = replace(self.settings, name=name, datadir=folder / "data")
         shutil.copytree(self.settings.datadir, mine.datadir)
-        make_topic(mine, mine.input)
+        make_topic(mine.bootstrap, mine.input, PARTITIONS)
         send(mine, self.inputs)
-        _commit_all(mine)
-        make_topic(mine, mine.changelog, **{"cleanup.policy": "compact"})
-        producer = Producer({"bootstrap.servers": mine.bootstrap, "enable.idempotence": True, "log_level": 3})
-        for partition, _, key, value in read_topic(self.settings, self.settings.changelog):
-            producer.produce(mine.changelog, partition=partition, key=key, value=value)
-        assert producer.flush(30) == 0
+        commit_all(mine.bootstrap, mine.name, mine.input)
+        copy_topic(mine.bootstrap, self.settings.changelog, mine.changelog)
         return mine
 
 
@@ -93,16 +90,13 @@ def rows_of_topic(settings: Settings) -> tuple[Rows, dict[int, int]]:
     """
     rows: dict[str, object] = {}
     last = {}
-    for partition, offset, key, value in read_topic(settings, settings.changelog):
-        last[partition] = offset
-        rows.pop(json.loads(key), None)
-        if value is not None:
-            rows[json.loads(key)] = json.loads(value)
-    consumer = Consumer({"bootstrap.servers": settings.bootstrap, "group.id": "reading"})
-    for number in range(PARTITIONS):
-        _, end = consumer.get_watermark_offsets(TopicPartition(settings.changelog, number), timeout=30)
+    for each in messages_of(settings.bootstrap, settings.changelog):
+        last[each.partition] = each.offset
+        rows.pop(json.loads(each.key), None)
+        if each.value is not None:
+            rows[json.loads(each.key)] = json.loads(each.value)
+    for number, (_, end) in enumerate(ends_of(settings.bootstrap, settings.changelog)):
         assert last[number] == end - 1, f"{settings.changelog}-{number} ends in a marker: Faust would wait for ever"
-    consumer.close()
     return rows, last
 
 
@@ -234,12 +228,3 @@ def kill_changelogs(
             if counted.total() >= kills:
                 return counted
     raise AssertionError
-
-
-def _commit_all(settings: Settings) -> None:
-    """Say that the group has read all of its input."""
-    consumer = Consumer({"bootstrap.servers": settings.bootstrap, "group.id": settings.name})
-    every = [TopicPartition(settings.input, number) for number in range(PARTITIONS)]
-    ends = [(each.topic, each.partition, consumer.get_watermark_offsets(each, timeout=30)[1]) for each in every]
-    consumer.commit(offsets=[TopicPartition(*end) for end in ends], asynchronous=False)
-    consumer.close()

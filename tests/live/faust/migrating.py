@@ -7,8 +7,9 @@ from pathlib import Path
 
 from formats import StateRecord
 from migrate import Spec, load_spec
-from tests.live.faust.program import Settings
-from tests.live.faust.worker import Inputs, Worker, make_topic, rows_after, send
+from tests.broker.topics import make_topic
+from tests.live.faust.program import PARTITIONS, Settings
+from tests.live.faust.worker import Inputs, Worker, rows_after, send
 
 
 def to_object(record: StateRecord) -> StateRecord:
@@ -59,7 +60,7 @@ chunk_size = "4 KiB"
 
 def make_state(old: Settings, inputs: Inputs) -> None:
     """The old version has processed these inputs, and has been stopped."""
-    make_topic(old, old.input)
+    make_topic(old.bootstrap, old.input, PARTITIONS)
     old.datadir.parent.mkdir(parents=True, exist_ok=True)  # Faust makes its own directory alone
     with Worker(old) as worker:
         send(old, inputs)

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from migrate import RefusedError, Spec, cutover, run
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
 from migrate.spec.spec import parse_spec
 from tests.broker.broker import Broker
+from tests.broker.topics import make_topic
 from tests.live.faust.tables import make_table
 from tests.support import read_families
 
@@ -25,9 +25,7 @@ Content = Mapping[int, Mapping[str, int]]
 def logged_table(broker: Broker, datadir: Path, app: str, table: str, content: Content, *, ahead: int = 0) -> Path:
     """A table and its changelog; the table states offsets that are so far ahead of it."""
     topic = f"{app}-{table}-changelog"
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    new = NewTopic(topic, len(content), config={"cleanup.policy": "compact"})
-    admin.create_topics([new])[topic].result(30)
+    make_topic(broker.bootstrap, topic, len(content), **{"cleanup.policy": "compact"})
     producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 3})
     for partition, rows in content.items():
         for key, value in rows.items():

@@ -14,10 +14,9 @@ from time import monotonic, sleep
 from types import TracebackType
 from typing import Any, Self
 
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Producer
 
-from tests.live.faust.program import PARTITIONS, Settings
+from tests.live.faust.program import Settings
 
 Inputs = Sequence[tuple[str, int | None]]
 """Keys and values; None: the key is deleted."""
@@ -146,30 +145,9 @@ def rows_after(inputs: Inputs, *, is_new: bool = False) -> Rows:
     return {key: {"sum": value} if is_new else value for key, value in last.items() if value is not None}
 
 
-def make_topic(settings: Settings, topic: str, **config: str) -> None:
-    """Make an empty topic."""
-    admin = AdminClient({"bootstrap.servers": settings.bootstrap})
-    admin.create_topics([NewTopic(topic, PARTITIONS, config=config)])[topic].result(30)
-
-
 def send(settings: Settings, inputs: Inputs) -> None:
     """Produce them in order, to the partitions that Faust's own producer would choose."""
     producer = Producer({"bootstrap.servers": settings.bootstrap, "partitioner": "murmur2_random", "log_level": 3})
     for key, value in inputs:
         producer.produce(settings.input, key=key, value="delete" if value is None else str(value))
     assert producer.flush(60) == 0
-
-
-def read_topic(settings: Settings, topic: str) -> list[tuple[int, int, bytes, bytes | None]]:
-    """(partition, offset, key, value) of each record that is there now and committed."""
-    consumer = Consumer({"bootstrap.servers": settings.bootstrap, "group.id": "reading", "enable.partition.eof": True})
-    consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
-    found, ended = [], 0
-    while ended < PARTITIONS:
-        for message in consumer.consume(500, 0.05):
-            if message.error() is not None:
-                ended += 1
-            else:
-                found.append((message.partition(), message.offset(), message.key(), message.value()))
-    consumer.close()
-    return found

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from formats.partitioners import default_partition
+from tests.broker.topics import make_topic
 from tests.live.kafka_streams import kinds
 from tests.live.kafka_streams.events import Event, json_line
 from tests.live.kafka_streams.program import ask_running
@@ -87,9 +87,7 @@ def _of_keys(count: int) -> Iterator[Line]:
 
 
 def _send(bootstrap: str, topic: str, events: Sequence[Event]) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    for made in admin.create_topics([NewTopic(topic, PARTITIONS)]).values():
-        made.result(30)
+    make_topic(bootstrap, topic, PARTITIONS)
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20, "log_level": 3})
     for event in events:
         producer.produce(

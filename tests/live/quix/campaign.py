@@ -13,9 +13,10 @@ from pathlib import Path
 from random import Random
 from zlib import crc32
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, ConsumerGroupState, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
+from confluent_kafka import ConsumerGroupState, Producer
+from confluent_kafka.admin import AdminClient
 
+from tests.broker.topics import compact_soon, make_topic, messages_of
 from tests.live.quix.summing import NEW, OLD, Code, Life
 from tests.support import read_families
 
@@ -43,8 +44,7 @@ class World:
 
     def __post_init__(self) -> None:
         name = f"summing-{time.time_ns()}-{next(_NUMBERS)}"
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(30)
+        make_topic(self.bootstrap, name, PARTITIONS)
         self.life = Life(self.bootstrap, name, name, str(self.folder / "a"), "old", self.guarantee)
 
     @property
@@ -113,17 +113,7 @@ class World:
     def compact(self) -> None:
         """Let the broker compact the changelog, in the middle: old values and their deletes go."""
         before = self._records()
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        settings = {"segment.ms": "1", "min.cleanable.dirty.ratio": "0.01", "delete.retention.ms": "1"}
-        changes = [
-            ConfigResource(kind, name, incremental_configs=[_entry(*each) for each in each_of.items()])
-            for kind, name, each_of in (
-                (ResourceType.TOPIC, self.changelog, settings),
-                (ResourceType.BROKER, "1", {"log.cleaner.backoff.ms": "200"}),
-            )
-        ]
-        for done in admin.incremental_alter_configs(changes).values():
-            done.result(30)
+        compact_soon(self.bootstrap, self.changelog)
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while self._records() >= before:
             assert time.monotonic() < deadline, "the changelog is not compacted"
@@ -132,20 +122,7 @@ class World:
 
     def _records(self) -> int:
         """Of the changelog, as they are now."""
-        settings = {"bootstrap.servers": self.bootstrap, "group.id": "counting", "enable.partition.eof": True}
-        consumer = Consumer(settings | {"auto.offset.reset": "earliest", "enable.auto.commit": False})
-        consumer.assign([TopicPartition(self.changelog, number, OFFSET_BEGINNING) for number in range(PARTITIONS)])
-        records, ends = 0, 0
-        while ends < PARTITIONS:
-            for message in consumer.consume(1000, 0.1):
-                ends += message.error() is not None
-                records += message.error() is None
-        consumer.close()
-        return records
-
-
-def _entry(name: str, value: str) -> ConfigEntry:
-    return ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        return sum(1 for _ in messages_of(self.bootstrap, self.changelog))
 
 
 def begin(

@@ -13,16 +13,13 @@ from pathlib import Path
 from random import Random
 
 import click
-from confluent_kafka import Consumer, Producer, TopicPartition
 
-from migrate.kafka.cluster import Cluster
-from migrate.kafka.connection import Connection
-from migrate.kafka.reader import read
 from migrate.model.events import EVENTS
 from tests.broker.broker import Broker, running_broker
+from tests.broker.topics import commit_all, copy_topic, make_topic
 from tests.kill.victim import Order
 from tests.kill.zygote import Zygote
-from tests.live.quix.migrating import App, as_new, inputs_of, make_topic, sums_of
+from tests.live.quix.migrating import App, as_new, inputs_of, sums_of
 from tests.live.quix.program import PARTITIONS
 
 AT = {"run": ("changelog", "assemble", "verify"), "cutover": ("cutover",), "rollback": ("rollback",)}
@@ -44,24 +41,11 @@ def copy_of(template: App, group: str, folder: Path) -> App:
     mine = App(replace(template.settings, group=group, state_dir=folder / "state"), folder)
     for number in range(PARTITIONS):
         shutil.copytree(template.settings.partition(number), mine.settings.partition(number))
-    make_topic(mine.settings, mine.settings.input, **{"retention.ms": "-1"})
+    bootstrap = mine.settings.bootstrap
+    make_topic(bootstrap, mine.settings.input, PARTITIONS, **{"retention.ms": "-1"})
     mine.send(INPUTS)
-    consumer = Consumer({"bootstrap.servers": mine.settings.bootstrap, "group.id": group})
-    every = [TopicPartition(mine.settings.input, number) for number in range(PARTITIONS)]
-    ends = [(each.topic, each.partition, consumer.get_watermark_offsets(each, timeout=30)[1]) for each in every]
-    consumer.commit(offsets=[TopicPartition(*end) for end in ends], asynchronous=False)
-    consumer.close()
-    make_topic(mine.settings, mine.settings.changelog, **{"cleanup.policy": "compact"})
-    producer = Producer({"bootstrap.servers": mine.settings.bootstrap, "enable.idempotence": True, "log_level": 3})
-    connection = Connection(mine.settings.bootstrap)
-    for number in range(PARTITIONS):
-        with Cluster(connection) as cluster:
-            end = cluster.ends_of(template.settings.changelog, number).stable
-        for batch in read(connection, template.settings.changelog, number, 0, end):
-            for key, value, headers in zip(batch.keys, batch.values, batch.headers or (), strict=True):
-                kept = [each for each in headers if each[0] == "__column_family__"]
-                producer.produce(mine.settings.changelog, value, key, partition=number, headers=kept)
-    assert producer.flush(30) == 0
+    commit_all(bootstrap, group, mine.settings.input)
+    copy_topic(bootstrap, template.settings.changelog, mine.settings.changelog, headers=("__column_family__",))
     return mine
 
 

@@ -11,7 +11,6 @@ from typing import Any, Self
 from zlib import crc32
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from formats import StateRecord
 from migrate import Spec, load_spec
@@ -19,6 +18,7 @@ from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
 from migrate.kafka.reader import read
 from tests.broker.broker import Broker
+from tests.broker.topics import make_topic
 from tests.live.quix.program import PARTITIONS, Settings
 from tests.support import read_families
 
@@ -62,7 +62,7 @@ class App:
     @classmethod
     def make(cls, broker: Broker, base: Path, group: str, **how: Any) -> Self:  # noqa: ANN401 - of Settings
         settings = Settings(broker.bootstrap, group, base / "state", **how)
-        make_topic(settings, settings.input, **{"retention.ms": "-1"})
+        make_topic(settings.bootstrap, settings.input, PARTITIONS, **{"retention.ms": "-1"})
         return cls(settings, base)
 
     @property
@@ -133,8 +133,3 @@ run = {{chunk_size = "4 KiB"}}
 
     def wipe(self) -> None:
         shutil.rmtree(self.settings.home)
-
-
-def make_topic(settings: Settings, name: str, **config: str) -> None:
-    admin = AdminClient({"bootstrap.servers": settings.bootstrap})
-    admin.create_topics([NewTopic(name, PARTITIONS, 1, config=config)])[name].result(30)
