@@ -1,26 +1,17 @@
 """`python -m tests.live.changelog`: kill migrations of changelogs, and fail where one did not survive."""
 
-import tempfile
-import time
-from pathlib import Path
-
 import click
 
-from tests.broker.broker import running_broker
+from tests.kill.at_broker import beginning, options, show
 from tests.live.changelog.kills import kill_changelogs
 
 
 @click.command()
-@click.option("--kills", type=click.IntRange(min=1), default=50, show_default=True)
-@click.option("--seed", type=int, help="Of what is planned; a random one by default, which is printed.")
+@options(50)
 def main(*, kills: int, seed: int | None) -> None:
     """Migrate a store and its changelog, kill that, run it again; compare topic, store and the old application."""
-    seed = time.time_ns() % 1_000_000 if seed is None else seed
-    click.echo(f"seed {seed}")
-    with tempfile.TemporaryDirectory() as folder, running_broker(Path(folder)) as broker:
-        counted = kill_changelogs(broker.bootstrap, Path(folder) / "campaigns", kills, seed, click.echo)
-    for name, count in sorted(counted.items()):
-        click.echo(f"{name:<30} {count:>5}")
+    with beginning(seed) as (bootstrap, folder, known):
+        show(kill_changelogs(bootstrap, folder, kills, known, click.echo))
 
 
 if __name__ == "__main__":

@@ -3,32 +3,25 @@
 With `--adapter`: kill applications that have the adapter instead, and compare their values to a model.
 """
 
-import tempfile
-import time
 from pathlib import Path
 
 import click
 
-from tests.broker.broker import running_broker
+from tests.kill.at_broker import beginning, options, show
 from tests.live.faust.adapting import World
 from tests.live.faust.kills import kill_changelogs
 
 
 @click.command()
-@click.option("--kills", type=click.IntRange(min=1), default=50, show_default=True)
-@click.option("--seed", type=int, help="Of what is planned; a random one by default, which is printed.")
+@options(50)
 @click.option("--adapter", is_flag=True, help="Old code, the adapter under SIGKILL, new code; and a control without.")
 def main(*, kills: int, seed: int | None, adapter: bool) -> None:
     """Migrate a table and its changelog, kill that, run it again; compare topic, table and the application."""
-    seed = time.time_ns() % 1_000_000 if seed is None else seed
-    click.echo(f"seed {seed}")
-    with tempfile.TemporaryDirectory() as folder, running_broker(Path(folder)) as broker:
+    with beginning(seed) as (bootstrap, folder, known):
         if adapter:
-            _kill_adapters(broker.bootstrap, Path(folder), kills, seed)
-            return
-        counted = kill_changelogs(broker.bootstrap, Path(folder) / "campaigns", kills, seed, click.echo)
-    for name, number in sorted(counted.items()):
-        click.echo(f"{name:<30} {number:>5}")
+            _kill_adapters(bootstrap, folder, kills, known)
+        else:
+            show(kill_changelogs(bootstrap, folder, kills, known, click.echo))
 
 
 def _kill_adapters(bootstrap: str, folder: Path, kills: int, seed: int) -> None:

@@ -7,39 +7,27 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from itertools import count
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from random import Random
+from typing import ClassVar
 
 from confluent_kafka import Producer
 
 from formats.partitioners import default_partition
-from migrate.model.events import EVENTS
 from tests.broker.topics import commit_all, copy_topic, ends_of, make_topic, messages_of
-from tests.kill.victim import Order
-from tests.kill.zygote import Zygote
+from tests.kill.at_broker import Attempt, KilledMigration, kill_migrations
 from tests.live.faust.migrating import Migration, make_state
 from tests.live.faust.program import PARTITIONS, Settings
 from tests.live.faust.worker import Inputs, Rows, assert_finds, rows_after, send, some_inputs
 from tests.support import read_families
 
-AT = {
-    "run": ("changelog", "assemble", "verify"),
-    "catch_up": ("tail", "assemble"),
-    "cutover": ("cutover",),
-    "rollback": ("rollback",),
-}
-"""The events that a command is killed at, or soon after, by their first word."""
-MOST_KILLS = 3
-"""How often one command is killed, at most."""
-CHAINS = (("run", "cutover", "rollback"), ("snapshot", "run", "catch_up", "cutover", "rollback"))
 _OFFSET = b"__faust\0offset__"
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """An application that has run once, to be copied for each campaign."""
+    """An application that has run once, to be copied for each migration."""
 
     settings: Settings
     inputs: Inputs
@@ -100,103 +88,54 @@ def rows_of_topic(settings: Settings) -> tuple[Rows, dict[int, int]]:
     return rows, last
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What campaigns know of those before them."""
+class KilledTable(KilledMigration):
+    """Of a table of Faust."""
 
-    calm: dict[str, float] = field(default_factory=dict)
-    """How long each command takes in peace, in seconds."""
-    left: dict[str, list[str]] = field(default_factory=dict)
-    """The events of each command that are still to be killed at, before all of them are again."""
+    chains = (("run", "cutover", "rollback"), ("snapshot", "run", "catch_up", "cutover", "rollback"))
+    at: ClassVar = {
+        "run": ("changelog", "assemble", "verify"),
+        "catch_up": ("tail", "assemble"),
+        "cutover": ("cutover",),
+        "rollback": ("rollback",),
+    }
+    occurrences = (1, 2, 3)
 
-    def next_event(self, verb: str, rng: Random) -> str:
-        if not self.left.get(verb):
-            mine = [name for name in EVENTS if name.partition(".")[0] in AT[verb]]
-            self.left[verb] = rng.sample(mine, len(mine))
-        return self.left[verb].pop()
-
-
-class Campaign:
-    """One migration, whose commands are killed."""
-
-    def __init__(self, template: Template, folder: Path, rng: Random, zygote: Zygote, known: Known) -> None:
-        self.kills: Counter[str] = Counter()
-        self._rng = rng
-        self._zygote = zygote
-        self._known = known
-        self._old = template.copy(folder.name, folder)
+    def __init__(self, template: Template, attempt: Attempt) -> None:
+        super().__init__(attempt)
+        self._old = template.copy(attempt.folder.name, attempt.folder)
         self._inputs, self._before = template.inputs, rows_after(template.inputs)
-        self._chain = rng.choice(CHAINS) if known.calm else CHAINS[1]
-        is_appended = self._chain is CHAINS[0] and rng.random() < 0.5
+        self._has_snapshot = "snapshot" in self.chain
+        is_appended = not self._has_snapshot and self.rng.random() < 0.5
         self._new = self._old.next_version(self._old.table if is_appended else f"{self._old.table}-v2")
-        self._migration = Migration(self._old, self._new, "snapshot" if "snapshot" in self._chain else "live")
-        self._migration.spec()
+        migration = Migration(self._old, self._new, "snapshot" if self._has_snapshot else "live")
+        migration.spec()
+        self.file = migration.file
 
-    def perform(self, kills: int, *, shows: bool) -> None:
-        """The chain, with at most so many kills. Raises AssertionError.
+    def go_on(self, seed: int) -> None:
+        more = some_inputs(30, 40, seed=seed)
+        go_on(self._old, more)
+        self._inputs = [*self._inputs, *more]
 
-        `shows`: the real application is started, too, on copies of what the tables are after it.
-        """
-        for number, verb in enumerate(self._chain):
-            if verb == "catch_up":
-                more = some_inputs(30, 40, seed=number)
-                go_on(self._old, more)
-                self._inputs = [*self._inputs, *more]
-            most = min(kills - self.kills.total(), self._rng.randint(1, MOST_KILLS))
-            for _ in range(most if verb in AT else 0):
-                if not self._is_killed(verb):
-                    break
-                if verb != "rollback" and self._new.table != self._old.table:
-                    self._check_old()
-            else:
-                self._in_peace(verb)
-            self._check_after(verb, shows=shows)
+    def check_after_kill(self, verb: str) -> None:
+        if verb != "rollback" and self._new.table != self._old.table:
+            self._check_old()
 
-    def _is_killed(self, verb: str) -> bool:
-        """Whether it was, or else ended by itself, well."""
-        at = self._known.next_event(verb, self._rng)
-        after = self._known.calm[verb] * self._rng.random() / 2 if self._rng.random() < 0.5 else None
-        outcome = self._order(verb, at=at, occurrence=self._rng.randint(1, 3), after=after)
-        assert outcome in (None, 0), f"{verb} ended with {outcome}: {self._log.read_text(encoding='utf-8')}"
-        self.kills[f"{at}{'' if after is None else ' or later'}"] += outcome is None
-        return outcome is None
-
-    def _in_peace(self, verb: str) -> None:
-        started = time.monotonic()
-        outcome = self._order(verb)
-        assert outcome == 0, f"{verb} ended with {outcome}: {self._log.read_text(encoding='utf-8')}"
-        self._known.calm.setdefault(verb, time.monotonic() - started)
-
-    def _order(
-        self, verb: str, *, at: str | None = None, occurrence: int = 1, after: float | None = None
-    ) -> int | None:
-        """Its exit code; None: it was killed."""
-        order = Order(str(self._migration.file), verb, at=at, occurrence=occurrence, after=after)
-        self._log.unlink(missing_ok=True)
-        outcome = self._zygote.fulfil(order, log=self._log)
-        assert not outcome.hung, f"{verb} hangs"
-        return None if outcome.killed else outcome.code
-
-    @property
-    def _log(self) -> Path:
-        return self._migration.file.with_name("log")
-
-    def _check_after(self, verb: str, *, shows: bool) -> None:
+    def check_after(self, verb: str) -> None:
         if verb == "cutover":
             expected = rows_after(self._inputs, is_new=True)
             assert rows_of_topic(self._new) == rows_of_table(self._new)
             assert rows_of_table(self._new)[0] == expected
-            if shows:
+            if self.shows:
                 assert_finds(self._copy(self._new), expected, restores=False)
         if verb == "rollback":
             self._check_old()
-            if shows:
+            if self.shows:
                 assert_finds(self._copy(self._old), rows_after(self._inputs), restores=self._is_behind)
 
     @property
     def _is_behind(self) -> bool:
         """Whether the old table has records of its changelog yet to read: our own, or those that came later."""
-        return self._new.table == self._old.table or len(self._chain) > 3
+        return self._new.table == self._old.table or self._has_snapshot
 
     def _check_old(self) -> None:
         assert rows_of_table(self._old)[0] == self._before
@@ -211,20 +150,6 @@ class Campaign:
 def kill_changelogs(
     bootstrap: str, folder: Path, kills: int, seed: int, tell: Callable[[str], None] = lambda _: None
 ) -> Counter[str]:
-    """Campaigns, until there were so many kills; how many at each event. Raises AssertionError."""
+    """Of tables. Raises AssertionError."""
     template = Template.make(bootstrap, folder / "template")
-    counted: Counter[str] = Counter()
-    known = Known()
-    with Zygote() as zygote:
-        for number in count():
-            campaign = Campaign(template, folder / f"faust-kill-{seed}-{number}", Random(seed + number), zygote, known)
-            wanted = kills - counted.total() if number else 0  # the first one in peace, to see how long it takes
-            try:
-                campaign.perform(wanted, shows=number % 4 == 1)
-            except AssertionError as error:
-                raise AssertionError(f"campaign {number} of seed {seed}: {error}") from error
-            counted += campaign.kills
-            tell(f"campaign {number}: {counted.total()} kills so far")
-            if counted.total() >= kills:
-                return counted
-    raise AssertionError
+    return kill_migrations(partial(KilledTable, template), folder / "faust-kill", kills, seed, tell)

@@ -17,7 +17,6 @@ from migrate import Spec, load_spec
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
 from migrate.kafka.reader import read
-from tests.broker.broker import Broker
 from tests.broker.topics import make_topic
 from tests.live.quix.program import PARTITIONS, Settings
 from tests.support import read_families
@@ -60,9 +59,9 @@ class App:
     base: Path
 
     @classmethod
-    def make(cls, broker: Broker, base: Path, group: str, **how: Any) -> Self:  # noqa: ANN401 - of Settings
-        settings = Settings(broker.bootstrap, group, base / "state", **how)
-        make_topic(settings.bootstrap, settings.input, PARTITIONS, **{"retention.ms": "-1"})
+    def make(cls, bootstrap: str, base: Path, group: str, **how: Any) -> Self:  # noqa: ANN401 - of Settings
+        settings = Settings(bootstrap, group, base / "state", **how)
+        make_topic(bootstrap, settings.input, PARTITIONS, **{"retention.ms": "-1"})
         return cls(settings, base)
 
     @property

@@ -19,7 +19,7 @@ DAY = 86_400
 def test_the_new_version_goes_on_and_rebuilds_and_the_old_one_after_the_way_back(
     guarantee: str, ttl_seconds: int, broker: Broker, tmp_path: Path
 ) -> None:
-    app = App.make(broker, tmp_path, f"quix-{guarantee}", guarantee=guarantee, ttl_seconds=ttl_seconds)
+    app = App.make(broker.bootstrap, tmp_path, f"quix-{guarantee}", guarantee=guarantee, ttl_seconds=ttl_seconds)
     first, second = inputs_of(3), inputs_of(5)
     app.settings.run(app.send(first))
     assert app.sums() == sums_of(first)
@@ -50,7 +50,7 @@ def test_the_new_version_goes_on_and_rebuilds_and_the_old_one_after_the_way_back
 
 
 def test_a_store_that_is_behind_its_changelog_is_refused(broker: Broker, tmp_path: Path) -> None:
-    app = App.make(broker, tmp_path, "quix-behind")
+    app = App.make(broker.bootstrap, tmp_path, "quix-behind")
     app.settings.run(app.send(inputs_of(3)))
     shutil.copytree(app.settings.home, tmp_path / "before")
     app.settings.run(app.send(inputs_of(5)))
@@ -62,7 +62,7 @@ def test_a_store_that_is_behind_its_changelog_is_refused(broker: Broker, tmp_pat
 
 def test_a_store_without_a_changelog_is_refused_with_one(broker: Broker, tmp_path: Path) -> None:
     """The application was made with use_changelog_topics=False."""
-    app = App.make(broker, tmp_path, "quix-unlogged", has_changelog=False)
+    app = App.make(broker.bootstrap, tmp_path, "quix-unlogged", has_changelog=False)
     app.settings.run(app.send(inputs_of(3)))
     error = raises(RefusedError, f"the changelog {app.settings.changelog} does not exist", run, app.spec)
     assert "is logging disabled for this store" in error.hint
