@@ -26,3 +26,13 @@ def thin_out(record: StateRecord) -> StateRecord | None:
     if record.key[-1] % 5 == 0:
         raise ValueError("a multiple of five")
     return replace(record, key=b"k" + record.key)
+
+
+def in_object(record: StateRecord) -> StateRecord:
+    """A number, in JSON, becomes an object that has it."""
+    return replace(record, value=b'{"sum":%s}' % record.value)
+
+
+def in_object_decoded(record: StateRecord) -> StateRecord:
+    """The same, of a value that has been decoded."""
+    return replace(record, value={"sum": record.value})

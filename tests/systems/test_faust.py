@@ -2,14 +2,12 @@
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from formats import StateRecord
 from formats.serdes.json_text import JsonSerde
 from migrate import (
     QueryableStores,
@@ -39,14 +37,6 @@ COUNTS = {0: {f"k{n}": n for n in range(0, 40, 2)}, 1: {f"k{n}": n for n in rang
 BROKER = {"bootstrap": "localhost:9"}
 
 
-def convert(record: StateRecord) -> StateRecord:
-    return replace(record, value=b'{"sum":%s}' % record.value)
-
-
-def convert_decoded(record: StateRecord) -> StateRecord:
-    return replace(record, value={"sum": record.value})
-
-
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """The directory of an application with a table of two partitions."""
@@ -59,7 +49,7 @@ def spec_of(home: Path, **sections: Any) -> Spec:  # noqa: ANN401 - of TOML
         "work_dir": "work",
         "source": {"format": "faust.table", "path": str(home), "store": "counts"},
         "target": {"format": "faust.table"},
-        "conversion": {"function": "tests.systems.test_faust:convert", "allow": ["changelog", "unclean-source"]},
+        "conversion": {"function": "tests.shared.conversions:in_object", "allow": ["changelog", "unclean-source"]},
     }
     merged = {name: {**content.get(name, {}), **section} for name, section in sections.items()}
     return parse_spec(content | merged, base_dir=home.parents[1])
@@ -208,7 +198,7 @@ def test_a_table_becomes_no_store_of_another_system(home: Path) -> None:
 
 def test_values_that_are_not_json_are_rejects(home: Path) -> None:
     make_table(home.parent, "counts", {0: {"text": b"not JSON"}}, key_type=str, value_type=bytes)
-    function = {"function": "tests.systems.test_faust:convert_decoded"}
+    function = {"function": "tests.shared.conversions:in_object_decoded"}
     serdes = {"value": {"from": {"serde": "json"}, "to": {"serde": "json"}}}
     report = run(spec_of(home, conversion=function | serdes, run={"on_reject": "skip"}))
     assert (report.totals.rejected, report.totals.records_out) == (1, 40)

@@ -39,14 +39,6 @@ OFFSETS = {0: 19, 1: 24}
 EXPIRES_MS = NOW_MS + 3_600_000
 
 
-def convert(record: StateRecord) -> StateRecord:
-    return replace(record, value=b'{"sum":%s}' % record.value)
-
-
-def convert_decoded(record: StateRecord) -> StateRecord:
-    return replace(record, value={"sum": record.value})
-
-
 def rename(record: StateRecord) -> StateRecord:
     return replace(record, key=record.key.replace(b"total", b"sum"))
 
@@ -74,7 +66,7 @@ def spec_of(home: Path, *, format: str = "quix.key-value", **sections: Any) -> S
         "work_dir": "work",
         "source": {"format": format, "path": str(home), "store": "default"},
         "target": {"format": format},
-        "conversion": {"function": "tests.systems.test_quix:convert", "allow": ["changelog", "unclean-source"]},
+        "conversion": {"function": "tests.shared.conversions:in_object", "allow": ["changelog", "unclean-source"]},
     }
     merged = {name: {**content.get(name, {}), **section} for name, section in sections.items()}
     return parse_spec(content | merged, base_dir=home.parents[1])
@@ -270,7 +262,7 @@ def test_a_new_directory_has_the_name_of_the_group(home: Path) -> None:
 
 def test_values_that_are_not_json_are_rejects(home: Path) -> None:
     make_store(home, {0: {b"text": {"total": b"not JSON"}}})
-    function = {"function": "tests.systems.test_quix:convert_decoded"}
+    function = {"function": "tests.shared.conversions:in_object_decoded"}
     serdes = {"value": {"from": {"serde": "json"}, "to": {"serde": "json"}}}
     report = run(spec_of(home, conversion=function | serdes, run={"on_reject": "skip"}))
     assert (report.totals.rejected, report.totals.records_out) == (1, 40)

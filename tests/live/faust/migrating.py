@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from formats import StateRecord
 from migrate import Spec, load_spec
 from tests.broker.topics import make_topic
 from tests.live.faust.program import PARTITIONS, Settings
 from tests.live.faust.worker import Inputs, Worker, rows_after, send
-
-
-def to_object(record: StateRecord) -> StateRecord:
-    """A number becomes an object."""
-    return replace(record, value=b'{"sum":%s}' % record.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +38,7 @@ store = "{self.old.table}"
 format = "faust.table"
 {"" if is_appended else f'store = "{self.new.table}"'}
 [conversion]
-function = "tests.live.faust.migrating:to_object"
+function = "tests.shared.conversions:in_object"
 [changelog]
 bootstrap = "{self.old.bootstrap}"
 application_id = "{self.old.name}"

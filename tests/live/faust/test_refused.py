@@ -41,7 +41,7 @@ def spec_of(broker: Broker, home: Path, app: str, tables: Mapping[str, str]) -> 
         "work_dir": "work",
         "source": {"format": "faust.table", "path": str(home), "stores": list(tables)},
         "target": {"format": "faust.table", "stores": list(tables.values())},
-        "conversion": {"function": "tests.live.faust.migrating:to_object"},
+        "conversion": {"function": "tests.shared.conversions:in_object"},
         "changelog": {"bootstrap": broker.bootstrap, "application_id": app, "application": "stopped"},
     }
     return parse_spec(content, base_dir=home.parents[1])

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 from zlib import crc32
 
 from confluent_kafka import Producer
 
-from formats import StateRecord
 from migrate import Spec, load_spec
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
@@ -25,10 +24,6 @@ Inputs = list[tuple[bytes, int | None]]
 """A key and a number that is added to its sum; None deletes it."""
 Rows = dict[bytes, bytes]
 OFFSET = b"__changelog_offset__"
-
-
-def convert(record: StateRecord) -> StateRecord:
-    return replace(record, value=b'{"sum":%s}' % record.value)
 
 
 def inputs_of(seed: int, count: int = 60) -> Inputs:
@@ -78,7 +73,7 @@ name = "{self.settings.group}"
 work_dir = "work"
 source = {{format = "{known}", path = "{self.settings.home}", store = "default"}}
 target = {{format = "{known}"}}
-conversion = {{function = "tests.live.quix.migrating:convert"}}
+conversion = {{function = "tests.shared.conversions:in_object"}}
 changelog = {{bootstrap = "{self.settings.bootstrap}", way = "append"}}
 run = {{chunk_size = "4 KiB"}}
 """,
