@@ -10,23 +10,21 @@ import asyncio
 import json
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
-from weakref import ref
 from zlib import crc32
 
 import faust
 from faust.assignor.client_assignment import ClientAssignment
 from faust.events import Event
-from faust.streams import _current_event
 from faust.tables.table import Table
 from faust.types import TP, FutureMessage, Message, RecordMetadata
 
 from migrate import ConversionError, Progress
 from migrate.processors.faust import DualTable
+from tests.live.faust.tables import event_in
 from tests.processors.contract import Host, OnReject, convert
 
 PARTITIONS = (0, 1)
@@ -40,17 +38,6 @@ def _as_sum(old: int) -> dict[str, int] | None:
 
 def partition_of(key: str) -> int:
     return crc32(key.encode()) % len(PARTITIONS)
-
-
-@contextmanager
-def event_in(app: faust.App, partition: int) -> Iterator[None]:
-    message = Message("events", partition, 0, 0.0, 0, None, None, None, None)
-    event = Event(app, None, None, None, message)
-    token = _current_event.set(ref(event))
-    try:
-        yield
-    finally:
-        _current_event.reset(token)
 
 
 class Metadata:

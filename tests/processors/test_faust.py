@@ -20,7 +20,8 @@ from yarl import URL
 
 from migrate import ConversionError, RefusedError, StoreMetrics
 from migrate.processors.faust import DualTable
-from tests.processors.faust_host import PARTITIONS, Log, Worker, both, event_in, partition_of
+from tests.live.faust.tables import event_in
+from tests.processors.faust_host import PARTITIONS, Log, Worker, both, partition_of
 from tests.support import raises
 
 KEYS = [f"k{number}" for number in range(8)]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,14 @@ from faust.types.tuples import Message
 Rows = Mapping[Any, Any]
 
 
-def in_an_event(app: faust.App, partition: int, write: Callable[[], None]) -> None:
-    """Do it as an agent would that handles an event of this partition."""
-    message = Message("input", partition, 0, 1000.0, 0, None, None, None, None)
-    event = Event(app, None, None, {}, message)
+@contextmanager
+def event_in(app: faust.App, partition: int) -> Iterator[None]:
+    """Within it tables are used as by an agent that handles an event of this partition."""
+    message = Message("events", partition, 0, 0.0, 0, None, None, None, None)
+    event = Event(app, None, None, None, message)
     token = _current_event.set(weakref.ref(event))
     try:
-        write()
+        yield
     finally:
         _current_event.reset(token)
 
@@ -52,8 +54,8 @@ def make_table(
             store._db_for_partition(partition)  # it is made where the partition is assigned, whatever is in it
             for key, value in rows.items():
                 for each in ranges:
-                    stored = key if each is None else (key, each)
-                    in_an_event(app, partition, lambda: store.__setitem__(stored, value))  # noqa: B023 - at once
+                    with event_in(app, partition):
+                        store[key if each is None else (key, each)] = value
         for partition, offset in (offsets or {}).items():
             store.set_persisted_offset(TP(f"shop-{name}-changelog", partition), offset)
         await store.stop()
