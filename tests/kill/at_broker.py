@@ -20,6 +20,7 @@ from migrate.model.events import EVENTS
 from tests.broker.broker import running_broker
 from tests.kill.victim import Order
 from tests.kill.zygote import Zygote
+from tests.live.maven import ProgramError
 
 MOST_KILLS = 3
 """How often one command is killed, at most."""
@@ -143,7 +144,7 @@ def kill_migrations(
             wanted = kills - counted.total() if number else 0  # the first one in peace, to see how long it takes
             try:
                 migration.perform(wanted)
-            except AssertionError as error:
+            except (AssertionError, ProgramError) as error:
                 raise AssertionError(f"migration {number} of seed {seed}: {error}") from error
             counted += migration.kills
             tell(f"migration {number}: {counted.total()} kills so far")

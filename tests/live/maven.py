@@ -22,7 +22,7 @@ JVM_FLAGS = (
 
 
 class ProgramError(Exception):
-    """The Java program could not be built, or failed itself (a difference it finds is a verdict)."""
+    """A program of the tests could not be built, or failed itself (a difference it finds is a verdict)."""
 
 
 def cache_directory() -> Path:

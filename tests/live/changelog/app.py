@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from secrets import token_hex
-from threading import Condition, Thread
 from time import monotonic, sleep
-from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.live.changelog.model import PARTITIONS, RETENTION_MS, SCHEMAS, Rows, read_rows
 from tests.live.kafka_streams.kinds import HEADERS_VERSIONS, VERSIONS
-from tests.live.maven import JVM_FLAGS, ProgramError, built_classpath
+from tests.live.maven import JVM_FLAGS, built_classpath
+from tests.live.running import Event, RunningProgram
 
 _HERE = Path(__file__).parent
-_PATIENCE_SECONDS = 120.0
 _OF_CLASSIC = ("session.timeout.ms", "heartbeat.interval.ms", "num.standby.replicas")
-
-Event = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,38 +103,17 @@ def classpath(version: str) -> str:
     return built_classpath("changelog-application", _HERE, version, properties)
 
 
-class App:
-    """One running instance. A context manager, which kills what has not been stopped."""
+class App(RunningProgram):
+    """One running instance."""
 
     def __init__(self, program: Program, jvm_flags: Sequence[str] = JVM_FLAGS) -> None:
+        super().__init__(program.application_id)
         self.program = program
         self._jvm_flags = jvm_flags
-        self._events: list[Event] = []
-        self._news = Condition()
-        self._has_ended = False
 
-    def __enter__(self) -> Self:
-        command = ["java", *self._jvm_flags, "-cp", classpath(self.program.version), "stateferry.changelog.Main"]
-        self._log = tempfile.TemporaryFile("w+")
-        self._process = subprocess.Popen(
-            [*command, self.program.arguments()],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-            start_new_session=True,
-        )
-        self._listener = Thread(target=self._listen, daemon=True)
-        self._listener.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.kill()
-        for stream in (self._process.stdin, self._process.stdout, self._log):
-            assert stream is not None
-            stream.close()
+    def command(self) -> list[str]:
+        java = ["java", *self._jvm_flags, "-cp", classpath(self.program.version), "stateferry.changelog.Main"]
+        return [*java, self.program.arguments()]
 
     @property
     def restored(self) -> int:
@@ -154,25 +128,25 @@ class App:
     @property
     def processed(self) -> int:
         """Inputs processed since the start."""
-        return int(self._ask("counts", "counts")["processed"])
+        return int(self.ask("counts", "counts")["processed"])
 
     def wait_running(self) -> Self:
         """Wait until it has restored what it needs, and processes."""
-        self._wait(lambda: any(event["state"] == "RUNNING" for event in self._seen("state")), "is not running")
+        self.wait(lambda: any(event["state"] == "RUNNING" for event in self.seen("state")), "is not running")
         return self
 
     def wait_active(self, count: int) -> Self:
         """Wait until it has so many active tasks, all of which process."""
-        deadline = monotonic() + _PATIENCE_SECONDS
-        while self._ask("counts", "counts")["active"] != count or self._seen("state")[-1]["state"] != "RUNNING":
+        deadline = monotonic() + self.patience_seconds
+        while self.ask("counts", "counts")["active"] != count or self.seen("state")[-1]["state"] != "RUNNING":
             if monotonic() > deadline:
-                raise ProgramError(self._described(f"has not {count} active tasks"))
+                raise self.error(f"has not {count} active tasks")
             sleep(0.1)
         return self
 
     def wait_loaded(self, count: int) -> Self:
         """Wait until its active and standby tasks have got so many records from their changelogs."""
-        self._wait(lambda: self.restored + self.loaded >= count, f"has not loaded {count} records")
+        self.wait(lambda: self.restored + self.loaded >= count, f"has not loaded {count} records")
         return self
 
     def wait_caught_up(self) -> Self:
@@ -183,69 +157,29 @@ class App:
         try:
             inputs = [TopicPartition(self.program.input, number) for number in range(PARTITIONS)]
             ends = [consumer.get_watermark_offsets(each, timeout=30)[1] for each in inputs]
-            self._wait(lambda: _committed(consumer, inputs) >= ends, f"has not processed up to {ends}")
+            self.wait(lambda: _committed(consumer, inputs) >= ends, f"has not processed up to {ends}")
         finally:
             consumer.close()
         return self
 
     def wait_failed(self) -> str:
         """Wait until it fails; returns why."""
-        self._wait(lambda: bool(self._seen("failed")), "has not failed")
-        return str(self._seen("failed")[0]["error"])
+        self.wait(lambda: bool(self.seen("failed")), "has not failed")
+        return str(self.seen("failed")[0]["error"])
 
     def dump(self) -> Rows:
         """What its active tasks hold."""
         with tempfile.TemporaryDirectory() as folder:
-            self._ask(f"dump {folder}", "dumped")
+            self.ask(f"dump {folder}", "dumped")
             return read_rows(Path(folder))
 
-    def stop(self) -> None:
-        """End it cleanly: it leaves its group."""
-        assert self._ask("stop", "stopped")["clean"], self._described("did not close in time")
-        self._process.wait(_PATIENCE_SECONDS)
-
-    def kill(self) -> None:
-        """End it at once, if it has not ended."""
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.wait()
-        self._listener.join()
-
-    def _listen(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            with self._news:
-                self._events.append(json.loads(line))
-                self._news.notify_all()
-        with self._news:
-            self._has_ended = True
-            self._news.notify_all()
-
-    def _seen(self, name: str) -> list[Event]:
-        return [event for event in self._events if event["event"] == name]
+    def stop(self) -> Event:
+        last = super().stop()
+        assert last["clean"], self.error("did not close in time")
+        return last
 
     def _sum(self, name: str) -> int:
-        return sum(event["records"] for event in self._seen(name))
-
-    def _ask(self, command: str, answer: str) -> Event:
-        assert self._process.stdin is not None
-        before = len(self._seen(answer))
-        self._process.stdin.write(f"{command}\n")
-        self._process.stdin.flush()
-        self._wait(lambda: len(self._seen(answer)) > before, f"does not answer {command!r}")
-        return self._seen(answer)[-1]
-
-    def _wait(self, is_so: Callable[[], bool], otherwise: str) -> None:
-        deadline = monotonic() + _PATIENCE_SECONDS
-        with self._news:
-            while not is_so():
-                if self._has_ended or self._seen("failed") or monotonic() > deadline:
-                    raise ProgramError(self._described(otherwise))
-                self._news.wait(0.05)
-
-    def _described(self, what: str) -> str:
-        self._log.seek(0)
-        return f"{self.program.application_id} {what}: {self._events[-5:]}\n{self._log.read()[-4000:]}"
+        return sum(event["records"] for event in self.seen(name))
 
 
 def _committed(consumer: Consumer, inputs: list[TopicPartition]) -> list[int]:

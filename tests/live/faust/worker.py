@@ -2,66 +2,51 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
-from queue import Empty, Queue
 from random import Random
-from threading import Thread
 from time import monotonic, sleep
-from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from confluent_kafka import Producer
 
 from tests.live.faust.program import Settings
+from tests.live.running import Event, RunningProgram
 
 Inputs = Sequence[tuple[str, int | None]]
 """Keys and values; None: the key is deleted."""
 Rows = Mapping[str, object]
-_PATIENCE_SECONDS = 90.0
 
 
-class Worker:
-    """One running instance. A context manager, which kills what has not been stopped."""
+class Worker(RunningProgram):
+    """One running instance, which has recovered."""
+
+    patience_seconds = 90.0
 
     def __init__(self, settings: Settings) -> None:
+        super().__init__(settings.name)
         self.settings = settings
-        self._events: Queue[dict[str, Any]] = Queue()
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "tests.live.faust.program", self.settings.text()]
 
     def __enter__(self) -> Self:
-        self._log = tempfile.TemporaryFile("w+")
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.live.faust.program", self.settings.text()],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-            start_new_session=True,
-        )
-        self._listener = Thread(target=self._listen, daemon=True)
-        self._listener.start()
+        super().__enter__()
         try:
-            self.restored: int = self._next("recovered")["restored"]
-            """Records that it has restored from its changelog: a recovery that does not end fails here."""
+            self.wait(lambda: bool(self.seen("recovered")), "does not recover")
         except BaseException:
-            self.kill()
+            self.__exit__(None, None, None)
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.kill()
-        for stream in (self._process.stdin, self._process.stdout, self._log):
-            assert stream is not None
-            stream.close()
+    @property
+    def restored(self) -> int:
+        """Records that it has restored from its changelog."""
+        return int(self.seen("recovered")[0]["restored"])
 
     def wait_holds(self, expected: Rows) -> Self:
         """Wait until it has processed every input, and holds this. Raises AssertionError."""
-        deadline = monotonic() + _PATIENCE_SECONDS
+        deadline = monotonic() + self.patience_seconds
         while (found := self.holds()) != expected and monotonic() < deadline:
             sleep(0.1)
         differing = {key for key in found.keys() | expected.keys() if found.get(key) != expected.get(key)}
@@ -69,58 +54,21 @@ class Worker:
         return self
 
     def wait_converged(self) -> Self:
-        """Wait until the adapter says so. Raises AssertionError."""
-        deadline = monotonic() + _PATIENCE_SECONDS
+        """Wait until the adapter says so."""
+        deadline = monotonic() + self.patience_seconds
         while not self._dumped()["is_converged"]:
-            assert monotonic() < deadline, self._described("does not converge")
+            if monotonic() > deadline:
+                raise self.error("does not converge")
             sleep(0.1)
         return self
-
-    def stop(self) -> None:
-        """End it cleanly: it leaves its group."""
-        self._order("stop")
-        self._next("stopped")
-        self._process.wait(_PATIENCE_SECONDS)
-
-    def kill(self) -> None:
-        """End it at once, if it has not ended."""
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.wait()
-        self._listener.join()
 
     def holds(self) -> Rows:
         """What it holds of its partitions."""
         content: Rows = self._dumped()["content"]
         return content
 
-    def _dumped(self) -> dict[str, Any]:
-        self._order("dump")
-        return self._next("dumped")
-
-    def _order(self, command: str) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{command}\n")
-        self._process.stdin.flush()
-
-    def _listen(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._events.put(json.loads(line))
-        self._events.put({"event": "ended"})
-
-    def _next(self, name: str) -> dict[str, Any]:
-        try:
-            while (event := self._events.get(timeout=_PATIENCE_SECONDS))["event"] != name:
-                if event["event"] in ("failed", "ended"):
-                    raise AssertionError(self._described(f"{event}"))
-        except Empty:
-            raise AssertionError(self._described(f"has not {name} in time")) from None
-        return event
-
-    def _described(self, what: str) -> str:
-        self._log.seek(0)
-        return f"{self.settings.name}: {what}\n{self._log.read()[-4000:]}"
+    def _dumped(self) -> Event:
+        return self.ask("dump", "dumped")
 
 
 def assert_finds(settings: Settings, expected: Rows, *, restores: bool) -> None:
