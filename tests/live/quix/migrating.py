@@ -13,10 +13,7 @@ from zlib import crc32
 from confluent_kafka import Producer
 
 from migrate import Spec, load_spec
-from migrate.kafka.cluster import Cluster
-from migrate.kafka.connection import Connection
-from migrate.kafka.reader import read
-from tests.broker.topics import make_topic
+from tests.broker.topics import ends_of, make_topic, messages_of
 from tests.live.quix.program import PARTITIONS, Settings
 from tests.support import read_families
 
@@ -106,23 +103,16 @@ run = {{chunk_size = "4 KiB"}}
 
     def logged(self) -> tuple[dict[int, Rows], dict[int, int]]:
         """What is rebuilt from the changelog, by partition, and the last offsets; each is one of a record."""
-        rows: dict[int, Rows] = {}
+        rows: dict[int, Rows] = {number: {} for number in range(PARTITIONS)}
         last: dict[int, int] = {}
-        connection = Connection(self.settings.bootstrap)
-        for number in range(PARTITIONS):
-            mine = rows[number] = dict[bytes, bytes]()
-            with Cluster(connection) as cluster:
-                ends = cluster.ends_of(self.settings.changelog, number)
-            for batch in read(connection, self.settings.changelog, number, ends.start, ends.stable):
-                assert batch.headers is not None and batch.offsets is not None
-                for key, value, headers in zip(batch.keys, batch.values, batch.headers, strict=True):
-                    assert dict(headers)["__column_family__"] == b"default"
-                    mine.pop(key, None)
-                    if value is not None:
-                        mine[key] = value
-                last[number] = batch.offsets[-1]
-            assert last[number] == ends.end - 1
-            rows[number] = dict(sorted(mine.items()))
+        for each in messages_of(self.settings.bootstrap, self.settings.changelog):
+            assert dict(each.headers)["__column_family__"] == b"default"
+            rows[each.partition].pop(each.key, None)
+            if each.value is not None:
+                rows[each.partition][each.key] = each.value
+            last[each.partition] = each.offset
+        ends = ends_of(self.settings.bootstrap, self.settings.changelog)
+        assert last == {number: end - 1 for number, (_, end) in enumerate(ends)}
         return rows, last
 
     def wipe(self) -> None:
