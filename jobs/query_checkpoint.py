@@ -71,7 +71,13 @@ class QueryCheckpoint:
                 f"the offsets of {self.path} are of version {version}, not v1",
                 hint="Spark 4.1 to 4.3 write v1 unless spark.sql.streaming.queryEvolution.enableSourceEvolution is on",
             )
-        return [json.loads(line) if line != "-" else None for line in lines]
+        try:
+            return [json.loads(line) if line != "-" else None for line in lines]
+        except ValueError as error:
+            raise RefusedError(
+                f"the offsets of batch {self.position[0]} in {self.path} are damaged: {error}",
+                hint="the query cannot go on from them either: restore its checkpoint",
+            ) from error
 
     @property
     def watermark_ms(self) -> int:

@@ -206,6 +206,10 @@ def test_a_sweep_that_cannot_be_meant_is_refused(
     (tmp_path / "input").touch()
     unwritten = sweep(tmp_path)
     assert (unwritten.code, f"Spark cannot write to {tmp_path / 'input'}" in unwritten.message) == (6, True)
+    (tmp_path / "checkpoint/offsets/.0.crc").unlink()
+    (tmp_path / "checkpoint/offsets/0").write_text("v1\n{\n")
+    damaged = sweep(tmp_path)
+    assert (damaged.code, "the offsets of batch 0 in" in damaged.message) == (6, True)
 
 
 def test_markers_are_files_of_the_kind_that_the_query_reads(spark: SparkSession, tmp_path: Path) -> None:
