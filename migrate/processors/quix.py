@@ -273,7 +273,7 @@ class _StateAtRest(TransactionState):
 class _BothStates(_StateAtRest):
     """Of a partition in which there may be old values: what a function gets, and both slots of each pair."""
 
-    __slots__ = ("_absent", "_cell", "_missed", "_present", "_stored", "_ttl")
+    __slots__ = ("_cell", "_found", "_stored", "_ttl")
 
     def __init__(
         self, state: TransactionState, names: _Names, cell: DualCell[_Pair, Any, _OldValue], stored: bytes = b""
@@ -283,10 +283,8 @@ class _BothStates(_StateAtRest):
         self._cell = cell
         self._stored = stored
         self._ttl: timedelta | None = None
-        self._absent: str | None = None
-        self._missed: str | None = None
-        self._present: str | None = None
-        """An old name that is not there, and a new one that is not or is: one look is enough for a message."""
+        self._found: dict[str, bool] = {}
+        """By name, whether a value was there, where that was looked for: one look is enough for a message."""
 
     def get(self, key: Any, default: Any = None) -> Any:  # noqa: ANN401 - as in Quix
         pair = self._names.pair(key, as_bytes=False)
@@ -331,16 +329,13 @@ class _BothStates(_StateAtRest):
         return self._transaction._serialize_key(pair.renamed.old, self._prefix)
 
     def new_value(self, pair: _Pair) -> Any | Missing:  # noqa: ANN401 - whatever the function keeps
-        if pair.new == self._missed:  # on the disk, where nothing comes before the commit
+        if self._found.get(pair.new) is False:  # on the disk, where nothing comes before the commit
             key = self._transaction._serialize_key(pair.new, self._prefix)
             if self._transaction._update_cache.get(key, self._prefix) is Marker.UNDEFINED:
                 return MISSING
         read: Callable[..., Any] = self._transaction.get_bytes if pair.renamed.as_bytes else self._transaction.get
         value = read(pair.new, self._prefix, MISSING, timestamp=self._timestamp)
-        if value is MISSING:
-            self._missed = pair.new
-        else:
-            self._present = pair.new
+        self._found[pair.new] = value is not MISSING
         return value
 
     def old_value(self, pair: _Pair) -> _OldValue | Missing:
@@ -351,16 +346,16 @@ class _BothStates(_StateAtRest):
 
     def has_old(self, pair: _Pair) -> bool:
         """Not sought behind a new value that was seen: if it is there all the same, a pass finds it."""
-        return pair.new != self._present and self._is_there(pair.renamed.old)
+        return not self._found.get(pair.new) and self._is_there(pair.renamed.old)
 
     def _is_there(self, old: str) -> bool:
         """The disk first, which costs least: what is not there is nowhere, as no code writes an old name any more."""
-        if old == self._absent:
+        if old in self._found:
             return False
         key = self._transaction._serialize_key(old, self._prefix)
         if self._transaction._partition.exists(key):
             return self._transaction._update_cache.get(key, self._prefix) is not Marker.DELETED
-        self._absent = old
+        self._found[old] = False
         return False
 
     def put(self, pair: _Pair, value: Any) -> None:  # noqa: ANN401 - whatever the function keeps
