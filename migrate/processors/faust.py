@@ -21,7 +21,7 @@ from faust.types import FutureMessage, ProcessingGuarantee, TableT
 from yarl import URL
 
 from migrate.dual.converging import Progress
-from migrate.errors import ConversionError, RefusedError, SpecError
+from migrate.errors import RefusedError, SpecError
 from migrate.processors.cell import MISSING, DualCell, K, Missing, N, O, OnReject, check_version
 from migrate.processors.passes import ConvergePace, Pass, Passes
 from migrate.stores.rocksdb.scan import Scan
@@ -68,7 +68,6 @@ class DualTable(MutableMapping[K, N], Generic[K, N, O]):
         self._restored_in: int | None = None
         """The generation of the consumer group whose restore is over."""
         self._refusal: RefusedError | None = None
-        self._rejected = 0
         self._rests = False
         self._new.table.on_recover(self._on_recover)
         self._app.timer(interval)(self._on_timer)
@@ -173,7 +172,7 @@ class DualTable(MutableMapping[K, N], Generic[K, N, O]):
         if not self._leaving:  # the producer's confirmation is Faust's checkpoint here
             self._pace.committed()
             self._passes.committed()
-        if len(self._cell.rejects) < self._rejected:
+        if not self._cell.rejects:
             self._passes.rejects_have_gone()
         ends_at, limit = self._pace.slice()
         for each in self._passes.unfinished:
@@ -182,7 +181,6 @@ class DualTable(MutableMapping[K, N], Generic[K, N, O]):
             if min(limit, room) <= 0 or time.monotonic() > ends_at:
                 break
             limit -= self._sweep(each[1], self._passes[each], ends_at, min(limit, room))
-        self._rejected = len(self._cell.rejects)
         self._rests = self._passes.are_converged
         self._passes.announce()
 
@@ -210,12 +208,7 @@ class DualTable(MutableMapping[K, N], Generic[K, N, O]):
         value = slots.new_value(key)
         if value is not MISSING:
             slots.put(key, value)  # once more: after a kill it may be in the database and not in the changelog
-        try:
-            is_gone = self._cell.converge(slots, key)
-        except ConversionError:
-            state.has_seen_rejects = True
-            raise
-        if is_gone:
+        if self._cell.converge(slots, key):
             state.moved()
         else:
             state.has_seen_rejects = True

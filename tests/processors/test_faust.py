@@ -323,6 +323,23 @@ def test_values_that_are_not_json_are_rejects(group: Group) -> None:
     assert table.rejects() == []
 
 
+def test_a_value_that_stopped_a_slice_is_forgotten_once_it_is_written(group: Group) -> None:
+    worker, table = group.dual()
+    for key in KEYS:
+        if partition_of(key) == partition_of("k1") and key != "k1":
+            with at(worker, key):
+                del table[key]
+    store: Any = worker.app.tables["counts"]
+    store.data._dbs[partition_of("k1")].put(b'"k1"', b"\xff")
+    assert raises(ConversionError, "convert raised ValueDecodeError", converge, worker, table).key == b"k1|counts"
+    with at(worker, "k1"):
+        table["k1"] = {"sum": 10}
+    for _ in range(5):
+        worker.settle()
+        table.converge()
+    assert table.is_converged
+
+
 def test_a_new_value_that_cannot_be_written_is_a_reject(group: Group) -> None:
     worker = group.start(lambda app: DualTable(*both(app), lambda old: object()))
     raises(ConversionError, "cannot be converted", worker.made.converge)
