@@ -61,14 +61,13 @@ class DualTable(MutableMapping[K, N], Generic[K, N, O]):
         self._app = new.app
         self._convert = convert
         self._cell: DualCell[K, N, Any] = DualCell(self._converted, on_reject=on_reject, may_drop=may_drop)
-        self._pace = ConvergePace(share, per_checkpoint, interval)
-        self._passes: Passes[tuple[int, int]] = Passes(f"the Faust table {old.name!r}")
+        pace = ConvergePace(share, per_checkpoint, interval)
+        self._passes: Passes[tuple[int, int]] = Passes(f"the Faust table {old.name!r}", pace)
         self._leaving: dict[tuple[int, bytes], FutureMessage] = {}
         """By partition and key, the old copies that go once the new one is confirmed."""
         self._restored_in: int | None = None
         """The generation of the consumer group whose restore is over."""
         self._refusal: RefusedError | None = None
-        self._rests = False
         self._new.table.on_recover(self._on_recover)
         self._app.timer(interval)(self._on_timer)
 
@@ -81,7 +80,7 @@ class DualTable(MutableMapping[K, N], Generic[K, N, O]):
     # What agents use of a table.
 
     def __getitem__(self, key: K) -> N:
-        if not self._rests:
+        if not self._passes.are_converged:
             found = self._cell.get(self._at(), key)
             if found is not MISSING:
                 return found
@@ -89,10 +88,12 @@ class DualTable(MutableMapping[K, N], Generic[K, N, O]):
         return value
 
     def __contains__(self, key: object) -> bool:
-        return key in self._new.table if self._rests else self._cell.exists(self._at(), key)  # type: ignore[arg-type]
+        if self._passes.are_converged:
+            return key in self._new.table
+        return self._cell.exists(self._at(), key)  # type: ignore[arg-type]
 
     def __setitem__(self, key: K, value: N) -> None:
-        if self._rests:
+        if self._passes.are_converged:
             self._new.table[key] = value
         else:
             self._cell.put(self._at(), key, value)
@@ -166,29 +167,23 @@ class DualTable(MutableMapping[K, N], Generic[K, N, O]):
         """Move some old values of the active partitions. A timer calls it. Raises ConversionError."""
         if self._refusal is not None:
             raise self._refusal
-        if not self._is_restored or self._rests:
+        if not self._is_restored or self._passes.are_converged:
             return
         self._let_go()
         if not self._leaving:  # the producer's confirmation is Faust's checkpoint here
-            self._pace.committed()
             self._passes.committed()
-        if not self._cell.rejects:
-            self._passes.rejects_have_gone()
-        ends_at, limit = self._pace.slice()
-        for each in self._passes.unfinished:
-            # With more at a time, Faust stops the flow of messages until its producer has kept up.
-            room = self._app.producer.buffer.max_messages - len(self._leaving)
-            if min(limit, room) <= 0 or time.monotonic() > ends_at:
-                break
-            limit -= self._sweep(each[1], self._passes[each], ends_at, min(limit, room))
-        self._rests = self._passes.are_converged
-        self._passes.announce()
+        self._passes.advance(self._sweep, has_rejects=bool(self._cell.rejects))
 
-    def _sweep(self, partition: int, state: Pass, ends_at: float, limit: int) -> int:
+    def _sweep(self, place: tuple[int, int], state: Pass, ends_at: float, limit: int) -> int:
         if self._old.is_in_memory:  # no key tells its partition: they are moved when they are written
             if not self._old.table.data:
                 state.end()
             return 0
+        # With more at a time, Faust stops the flow of messages until its producer has kept up.
+        limit = min(limit, self._app.producer.buffer.max_messages - len(self._leaving))
+        if limit <= 0:
+            return 0
+        _, partition = place
         raws = self._old.next_keys(partition, state.next_key, limit)
         for done, raw in enumerate(raws, 1):
             if (partition, raw) in self._leaving:
@@ -196,7 +191,6 @@ class DualTable(MutableMapping[K, N], Generic[K, N, O]):
             else:
                 self._move(partition, raw, state)
             state.next_key = raw + b"\0"
-            self._pace.moved(1)
             if time.monotonic() > ends_at:
                 return done
         if len(raws) < limit:
@@ -231,7 +225,6 @@ class DualTable(MutableMapping[K, N], Generic[K, N, O]):
 
     async def _on_recover(self) -> None:
         """The restore of an assignment is over. Faust ignores what is raised here."""
-        self._rests = False
         generation = self._restored_in = self._app.consumer_generation_id
         active = self._old.active_partitions()
         names = {each: f"partition {each} of {self._passes.what}" for each in active}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -30,10 +30,6 @@ class ConvergePace:
         self._interval = interval
         self._left = per_checkpoint
         self.moved(0)
-
-    @property
-    def is_due(self) -> bool:
-        return time.monotonic() >= self.due_at and self._left > 0
 
     def slice(self) -> tuple[float, int]:
         """(when it has to end by the monotonic clock, the most values that it may move)"""
@@ -94,11 +90,10 @@ class Passes(Generic[K]):
 
     what: str
     """What is converging, for people."""
+    pace: ConvergePace
+    are_converged: bool = False
+    """Whether all had converged at the end of the last slice, and there was one."""
     _passes: dict[K, Pass] = field(default_factory=dict)
-    _has_said_so: bool = False
-
-    def __getitem__(self, partition: K) -> Pass:
-        return self._passes[partition]
 
     def find(self, partition: K) -> Pass | None:
         return self._passes.get(partition)
@@ -110,15 +105,36 @@ class Passes(Generic[K]):
     def keep(self, assigned: Mapping[K, Pass]) -> None:
         """Only these, by the host's objects that hold them, each with a pass to begin; others are forgotten."""
         self._passes = {each: self._passes.get(each, new) for each, new in assigned.items()}
-        self._has_said_so = False
+        self.are_converged = False
 
     def committed(self) -> None:
         """What was moved is committed."""
+        self.pace.committed()
         for each in self._passes.values():
             if each.has_seen_old:
                 each.begin_again()
 
-    def rejects_have_gone(self) -> None:
+    def advance(self, move: Callable[[K, Pass, float, int], int], *, has_rejects: bool) -> None:
+        """A slice. `move`: up to a time, move at most so many old values of one partition; how many it moved."""
+        if not has_rejects:
+            self._rejects_have_gone()
+        until, most = self.pace.slice()
+        moved = 0
+        for partition in self.unfinished:
+            if moved < most:
+                moved += move(partition, self._passes[partition], until, most - moved)
+            if time.monotonic() >= until:
+                break
+        self.pace.moved(moved)
+        if not self.are_converged and self._passes and all(each.is_converged for each in self._passes.values()):
+            self.are_converged = True
+            _LOG.info(
+                "%s: all that is assigned to this process has converged. Once each process of the group says so, stop "
+                "them all, take the adapter out, and start them all",
+                self.what,
+            )
+
+    def _rejects_have_gone(self) -> None:
         for each in self._passes.values():
             if not each.has_seen_old:
                 each.begin_again()
@@ -135,18 +151,3 @@ class Passes(Generic[K]):
     def has_converged(self, partition: K) -> bool:
         state = self._passes.get(partition)
         return state is not None and state.is_converged
-
-    @property
-    def are_converged(self) -> bool:
-        """Whether all are, and there is one."""
-        return bool(self._passes) and all(state.is_converged for state in self._passes.values())
-
-    def announce(self) -> None:
-        """Say, once, at INFO, that all have converged, when they have."""
-        if self.are_converged and not self._has_said_so:
-            self._has_said_so = True
-            _LOG.info(
-                "%s: all that is assigned to this process has converged. Once each process of the group says so, stop "
-                "them all, take the adapter out, and start them all",
-                self.what,
-            )

@@ -115,7 +115,7 @@ class DualState:
         self._pace = ConvergePace(share, per_checkpoint, interval)
         self._context = sdf.processing_context
         self._stream = sdf.stream_id
-        self._passes: Passes[RocksDBStorePartition] = Passes(f"the state of {self._stream}")
+        self._passes: Passes[RocksDBStorePartition] = Passes(f"the state of {self._stream}", self._pace)
         self._checkpoint: object = None
         self._context.dataframe_registry.register_periodic_task(self._tick)
 
@@ -195,29 +195,19 @@ class DualState:
             return  # most turns of the loop end here
         if self._context.checkpoint is not self._checkpoint:
             self._checkpoint = self._context.checkpoint
-            self._pace.committed()
             self._passes.committed()
-        if not self._pace.is_due or self._context.state_manager.recovery_required:
+        if self._context.state_manager.recovery_required:
             return
         self._look()
-        if not self._cell.rejects:
-            self._passes.rejects_have_gone()
-        until, most = self._pace.slice()
-        moved = 0
-        for partition in self._passes.unfinished:
-            moved += self._advance(partition, until, most - moved)
-            if moved == most or time.monotonic() >= until:
-                break
-        self._pace.moved(moved)
-        self._passes.announce()
+        self._passes.advance(self._advance, has_rejects=bool(self._cell.rejects))
 
-    def _advance(self, partition: RocksDBStorePartition, until: float, most: int) -> int:
+    def _advance(self, partition: RocksDBStorePartition, passing: Pass, until: float, most: int) -> int:
         """Move old values of one partition, from where the last slice ended; how many."""
         number = self._assigned()[partition]
         transaction = self._context.checkpoint.get_store_transaction(self._stream, number)
         if transaction._partition is not partition or partition._adopt_provisional:
             return 0  # it is of an assignment that was lost, until the next checkpoint; or as `_look` has said
-        passing, moved = self._passes[partition], 0
+        moved = 0
         records = partition.get_or_create_column_family("default").iter()
         records.seek(passing.next_key)
         while records.valid():
