@@ -199,6 +199,7 @@ _EXTRA_OF = {
     "confluent_kafka": "kafka",
     "deltalake": "batch",
     "faust": "faust",
+    "faust-streaming": "faust",
     "jinja2": "batch",
     "pyarrow": "batch",
     "py4j": "spark",

@@ -17,11 +17,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from enum import Enum
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from typing import Final, Generic, Literal, Protocol, TypeVar
 
 from migrate.dual.converging import Progress
-from migrate.errors import ConversionError, MissingPackageError, RefusedError, SpecError
+from migrate.errors import ConversionError, RefusedError, SpecError, system_errors_explained
 from migrate.model.key_range import show_key
 
 K = TypeVar("K")
@@ -191,11 +191,8 @@ class DualCell(Generic[K, N, O]):
 
 def check_version(package: str, extra: str, tested: tuple[str, ...]) -> None:
     """Raises RefusedError for a version of the host outside the tested ones, such as "3.28", or where it is missing."""
-    try:
+    with system_errors_explained():
         installed = version(package)
-    except PackageNotFoundError as error:
-        hint = f"pip install 'stateferry[{extra}]'"
-        raise MissingPackageError(f"the package {package} is not installed", hint=hint) from error
     if ".".join(installed.split(".")[:2]) not in tested:
         raise RefusedError(
             f"{package} {installed} is not a tested version: {', '.join(tested)} are",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError
 from typing import Any
 
 import faust
 import pytest
 
-from migrate import RefusedError, SpecError
+from migrate import MissingPackageError, RefusedError, SpecError
 from migrate.processors.faust import DualTable
 from tests.processors.faust_host import both
 from tests.support import raises
@@ -70,6 +71,18 @@ def test_one_table_cannot_be_both() -> None:
 def test_where_confirmations_are_not_seen_it_is_refused(setting: dict[str, Any]) -> None:
     app = faust.App("sums", store="rocksdb://", **setting)
     raises(RefusedError, "nothing tells when a new value is confirmed", lambda: DualTable(*both(app), as_sum))
+
+
+def test_another_package_of_its_name_is_not_taken_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(package: str) -> str:
+        raise PackageNotFoundError(package)
+
+    monkeypatch.setattr("migrate.processors.cell.version", missing)
+    app = faust.App("sums")
+    error = raises(
+        MissingPackageError, "the package faust-streaming is not installed", lambda: DualTable(*both(app), as_sum)
+    )
+    assert error.hint == "pip install 'stateferry[faust]'"
 
 
 def test_another_version_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from quixstreams.state import State
 from quixstreams.state.memory import MemoryStore
 from quixstreams.state.rocksdb import RocksDBOptions
 
-from migrate import RefusedError, SpecError
+from migrate import MissingPackageError, RefusedError, SpecError
 from migrate.processors import quix
 from migrate.processors.quix import DualState, Renamed, RenamedBy
 from tests.processors.quix_host import STREAM, Context
@@ -134,6 +135,15 @@ def test_names_that_are_not_json(tmp_path: Path) -> None:
 
 def repr_bytes(value: object) -> bytes:
     return repr(value).encode()
+
+
+def test_it_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(package: str) -> str:
+        raise PackageNotFoundError(package)
+
+    monkeypatch.setattr("migrate.processors.cell.version", missing)
+    error = raises(MissingPackageError, "the package quixstreams is not installed", importlib.reload, quix)
+    assert error.hint == "pip install 'stateferry[quix]'"
 
 
 @pytest.mark.parametrize("version", ["3.26.0", "3.29.0", "4.0.0", "3.2.7"])
