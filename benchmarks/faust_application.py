@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any
 
-from benchmarks.rounds import cpu_seconds
+from benchmarks.rounds import seconds, seconds_since
 
 Facts = dict[str, Any]
 _NEVER = 1e9
@@ -31,7 +30,7 @@ def faust_application(
             web_enabled=False,
         )
         table = _table(app, code, converges=converges)
-        begun: list[tuple[float, float]] = []
+        begun: list[dict[str, float]] = []
         handled, done = 0, asyncio.Event()
 
         totals = app.topic(f"{topic}-totals", key_type=bytes, key_serializer="raw")
@@ -40,7 +39,8 @@ def faust_application(
         async def add(stream: Any) -> None:  # noqa: ANN401 - of Faust
             nonlocal handled
             async for key, value in stream.items():
-                begun or begun.append(_now())
+                if not begun:
+                    begun.append(seconds())
                 _add(table, key, value["amount"], is_new=code != "old")
                 await totals.send(key=key, value=table[key])
                 handled += 1
@@ -52,9 +52,9 @@ def faust_application(
         for _ in range(3):  # old copies go after the new ones
             await app.producer.flush()
             await asyncio.sleep(0.1)
-        wall, cpu = (end - start for start, end in zip(begun[0], _now(), strict=True))
+        spent = seconds_since(begun[0])
         await app.stop()
-        return {"seconds": {"wall": wall, "cpu": cpu}, "moved": table.progress.moved_by_write if code == "dual" else 0}
+        return {"seconds": spent, "moved": table.progress.moved_by_write if code == "dual" else 0}
 
     return asyncio.run(live())
 
@@ -76,10 +76,6 @@ def _add(table: Any, key: bytes, number: int, *, is_new: bool) -> None:  # noqa:
         table[key] = {"sum": table.get(key, {"sum": 0})["sum"] + number}
     else:
         table[key] = table.get(key, 0) + number
-
-
-def _now() -> tuple[float, float]:
-    return time.perf_counter(), cpu_seconds()
 
 
 JOBS = {"faust": faust_application}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.rounds import cpu_seconds
+from benchmarks.rounds import seconds, seconds_since
 
 Facts = dict[str, Any]
 OLD, NEW = "total", "totals"
@@ -36,11 +35,11 @@ def quix_application(
     )
     sdf = application.dataframe(application.topic(topic, key_deserializer="bytes", value_deserializer="json"))
     function = _old if code == "old" else _new
-    begun: list[tuple[float, float]] = []
+    begun: list[dict[str, float]] = []
 
     def begin(_: object) -> None:
         if not begun:
-            begun.append(_now())
+            begun.append(seconds())
 
     sdf.update(begin)
     dual = None
@@ -54,12 +53,7 @@ def quix_application(
     sdf = sdf.apply(function, stateful=True)
     sdf.to_topic(application.topic(f"{topic}-totals", key_serializer="bytes", value_serializer="json"))
     application.run(count=messages, collect=False)
-    wall, cpu = (end - start for start, end in zip(begun[0], _now(), strict=True))
-    return {"seconds": {"wall": wall, "cpu": cpu}, "moved": 0 if dual is None else dual.progress.moved_by_converge}
-
-
-def _now() -> tuple[float, float]:
-    return time.perf_counter(), cpu_seconds()
+    return {"seconds": seconds_since(begun[0]), "moved": 0 if dual is None else dual.progress.moved_by_converge}
 
 
 def _old(order: dict[str, Any], state: Any) -> dict[str, Any]:  # noqa: ANN401 - Quix' state
@@ -75,10 +69,10 @@ def _new(order: dict[str, Any], state: Any) -> dict[str, Any]:  # noqa: ANN401 -
     return {"customer": order["customer"], "total": total}
 
 
-def _stop_when_converged(application: Any, dual: Any, begun: list[tuple[float, float]]) -> None:  # noqa: ANN401
+def _stop_when_converged(application: Any, dual: Any, begun: list[dict[str, float]]) -> None:  # noqa: ANN401
     def look() -> None:
         if not begun and dual.progress.old_keys_left:
-            begun.append(_now())
+            begun.append(seconds())
         if dual.is_converged:
             application.stop()
 

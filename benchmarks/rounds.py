@@ -9,6 +9,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -51,10 +52,15 @@ def ratio(series: Series, base: Series, clock: str) -> float:
     return statistics.median(slow / fast for slow, fast in pairs)
 
 
-def cpu_seconds() -> float:
-    """Of this process and of those that it waited for, in all threads."""
+def seconds() -> dict[str, float]:
+    """By clock, as they stand now; of CPU those of this process and of those that it waited for, in all threads."""
     usages = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+    return {"wall": time.perf_counter(), "cpu": sum(usage.ru_utime + usage.ru_stime for usage in usages)}
+
+
+def seconds_since(begun: Mapping[str, float]) -> dict[str, float]:
+    """By clock, what `seconds` says more than it did then."""
+    return {clock: now - begun[clock] for clock, now in seconds().items()}
 
 
 def measure(job: str, arguments: Mapping[str, object]) -> Sample:

@@ -19,7 +19,7 @@ from benchmarks.evolving import convert_values
 from benchmarks.pairs import PAIR_ROUTES
 from benchmarks.queries import point_gets
 from benchmarks.retention import move_segments
-from benchmarks.rounds import cpu_seconds
+from benchmarks.rounds import seconds, seconds_since
 from benchmarks.routes import CONVERSION, ROUTES, result_database, rewrite
 from benchmarks.safety import make_spec
 from migrate.batch.chunk.compare_stores import CompareTask, CountTask, DigestTask, VerifyTask, run_verify_task
@@ -162,11 +162,9 @@ JOBS: dict[str, Callable[..., Facts]] = {
 def main() -> None:
     """Do the job that the command line names."""
     job, arguments = JOBS[sys.argv[1]], json.loads(sys.argv[2])
-    cpu, wall = cpu_seconds(), time.perf_counter()
+    begun = seconds()
     facts = job(**arguments)
-    wall = time.perf_counter() - wall
-    cpu = cpu_seconds() - cpu
-    print(json.dumps({"wall": wall, "cpu": cpu, "peak_mib": _peak_mib(), **facts}))
+    print(json.dumps({**seconds_since(begun), "peak_mib": _peak_mib(), **facts}))
 
 
 def _peak_mib() -> float:
