@@ -59,6 +59,12 @@ def check_regular(path: Path) -> None:
         )
 
 
+def check_directory(path: Path, *, hint: str) -> None:
+    """Raises RefusedError with this hint for a path that leads to no directory."""
+    if not path.is_dir():
+        raise RefusedError(f"{path} {'is not a directory' if path.exists() else 'does not exist'}", hint=hint)
+
+
 def special_kind(path: Path) -> str | None:
     """The kind of an entry without content: a socket, a pipe or a device; None: a file, directory or link."""
     mode = path.lstat().st_mode

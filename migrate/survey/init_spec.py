@@ -23,6 +23,7 @@ from migrate.model.store_partition import StorePartition
 from migrate.model.values import Report
 from migrate.spec.allowed import must_be_allowed
 from migrate.spec.spec import Spec, parse_spec
+from migrate.stores.regular_files import check_directory
 from migrate.stores.rocksdb.layout import is_rocksdb
 from migrate.stores.rocksdb.unreadable import check_no_backup
 from migrate.survey.applications import LocatedApplication, application_around, databases_of
@@ -382,8 +383,7 @@ def locate(path: Path, *, store: str | None, is_standalone: bool) -> Located:
     Raises RefusedError with the directories to name instead; SpecError where `path` belongs to a store other than
     `store`.
     """
-    if not path.is_dir():
-        raise RefusedError(f"{path} {'is not a directory' if path.exists() else 'does not exist'}", hint=_NAME_IT)
+    check_directory(path, hint=_NAME_IT)
     root = path.resolve()
     check_no_backup(root)
     if is_standalone:

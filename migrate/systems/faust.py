@@ -17,25 +17,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
 from formats.faust import OFFSET_KEY
 from formats.unsupported import UnsupportedKind
-from migrate.errors import RefusedError, did_you_mean
-from migrate.model.store_partition import ChangelogOffsets, StorePartition
 from migrate.stores.regular_files import Folder
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, Database, open_read_only
-from migrate.stores.rocksdb.layout import is_rocksdb
 from migrate.stores.rocksdb.options_file import newest_options
-from migrate.systems.base import ChangelogNames, Discovery, StoreDirectory, StoredOffsets, StoreLayout, System
+from migrate.systems.base import ChangelogNames, Discovery, StoreDirectory, System
+from migrate.systems.flat import FlatStores, OffsetInside
 
 _TABLES = "tables"
 _TABLE = re.compile(r"(.+)-(\d+)\.db")
 _VERSION = re.compile(r"v(\d+)")
-_PATH_HINT = "let [source] path name the directory of the application's version, <datadir>/v<version>"
 _FIRST_ROCKSDICT = 8
 """The RocksDB of the oldest rocksdict that Faust takes; python-rocksdb has 6.14."""
 _SAMPLED = 100
@@ -104,56 +101,20 @@ def _window_size(key: bytes) -> float | None:
     return None
 
 
-class _FaustTables(StoreLayout):
+class _FaustTables(FlatStores):
     """A task is a partition's number."""
 
-    def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool) -> list[StorePartition]:
-        if not path.is_dir():
-            what = "is not a directory" if path.exists() else "does not exist"
-            raise RefusedError(f"{path} {what}", hint=_PATH_HINT)
-        if not (path / _TABLES).is_dir():
-            raise RefusedError(f"{path} holds no directory {_TABLES!r}, where Faust has its tables", hint=_PATH_HINT)
-        every = list(FAUST.discovery.store_directories(path))
-        names = sorted({each.store for each in every})
-        if missing := [store for store in stores if store not in names]:
-            near = did_you_mean(missing[0], names)
-            there = f"there are: {', '.join(names) or 'none'}"
-            raise RefusedError(f"no table {missing[0]!r} in {path / _TABLES}", hint=f"{near} {there}".strip())
-        return [
-            StorePartition(id=f"{each.task}/{store}", store=store, task=each.task, path=each.path.relative_to(path))
-            for store in stores
-            for each in every
-            if each.store == store
-        ]
+    discovery = _FaustDiscovery()
+    path_hint = "let [source] path name the directory of the application's version, <datadir>/v<version>"
+    folder = _TABLES
+    called = "table"
 
-    def lock_files(self, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:
-        """LOCK of every table: a running application locks those of its partitions."""
-        every = FAUST.discovery.store_directories(path) if (path / _TABLES).is_dir() else ()
-        return [each.path / "LOCK" for each in every if is_rocksdb(each.path)]
-
-    def number(self, partition: StorePartition) -> int:
-        return int(partition.task)
+    def lack(self, path: Path) -> str:
+        there = (path / _TABLES).is_dir()
+        return "" if there else f"holds no directory {_TABLES!r}, where Faust has its tables"
 
     def place(self, task: str, store: str, *, is_segmented: bool) -> Path:
         return Path(_TABLES, f"{store}-{task}.db")
-
-
-class _FaustOffsets(StoredOffsets):
-    """The last record applied, in each RocksDB directory."""
-
-    waits_for_record = True
-
-    def within(self, application: str, partition: StorePartition, directories: Iterable[Path]) -> ChangelogOffsets:
-        with open_read_only(next(iter(directories))) as database:
-            offset = database.get(DEFAULT_FAMILY, OFFSET_KEY)
-        if offset is None or not offset.isdigit():
-            return ChangelogOffsets()
-        topic = FAUST.changelog.topic(application, partition)
-        return ChangelogOffsets(lines=((topic, int(partition.task), int(offset)),))
-
-    def entries(self, partition: StorePartition, positions: ChangelogOffsets) -> dict[str, dict[bytes, bytes]]:
-        known = [offset for _, _, offset in positions.lines if offset >= 0]
-        return {DEFAULT_FAMILY: {OFFSET_KEY: b"%d" % known[0]}} if known else {}
 
 
 class _FaustNames(ChangelogNames):
@@ -165,13 +126,26 @@ class _FaustNames(ChangelogNames):
         return name if int(version[1]) <= 1 else f"{name}-{path.name}"
 
 
+class _FaustOffsets(OffsetInside):
+    waits_for_record = True
+    names = _FaustNames()
+    family = DEFAULT_FAMILY
+    key = OFFSET_KEY
+
+    def decoded(self, value: bytes) -> int | None:
+        return int(value) if value.isdigit() else None
+
+    def encoded(self, offset: int) -> bytes:
+        return b"%d" % offset
+
+
 FAUST = System(
     name="faust",
     title="Faust",
     layout=_FaustTables(),
     offsets=_FaustOffsets(),
-    changelog=_FaustNames(),
-    discovery=_FaustDiscovery(),
+    changelog=_FaustOffsets.names,
+    discovery=_FaustTables.discovery,
     partitioners=(),  # the key of a message decides, and that of the table may have other bytes
     unsupported=(WINDOWED, WITH_TTL, OF_PYTHON_ROCKSDB),
 )

@@ -16,21 +16,21 @@ quixstreams.models.topics.manager.TopicManager, quixstreams.state.recovery.Recov
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from formats.quix import METADATA, OFFSET_KEY, TTL_INDEX, TTL_SYSTEM, TTL_UNFINISHED
 from formats.unsupported import UnsupportedKind
-from migrate.errors import RefusedError, did_you_mean
-from migrate.model.store_partition import ChangelogOffsets, StorePartition
+from migrate.errors import RefusedError
+from migrate.model.store_partition import StorePartition
 from migrate.stores.regular_files import Folder
 from migrate.stores.rocksdb.database import Database, open_read_only
 from migrate.stores.rocksdb.layout import is_rocksdb
 from migrate.stores.rocksdb.options_file import read_options
-from migrate.systems.base import ChangelogNames, Discovery, StoreDirectory, StoredOffsets, StoreLayout, System
+from migrate.systems.base import ChangelogNames, Discovery, StoreDirectory, System
+from migrate.systems.flat import FlatStores, OffsetInside
 
-_PATH_HINT = "let [source] path name the directory of the consumer group, <state_dir>/<consumer group>"
 _LATER = "leave it as it is: this version converts the state of plain functions alone"
 _UNSUPPORTED = (
     UnsupportedKind(
@@ -128,62 +128,17 @@ def _entry(database: Database, key: bytes) -> bytes | None:
     return database.get(METADATA, key) if METADATA in database.families else None
 
 
-class _QuixStores(StoreLayout):
+class _QuixStores(FlatStores):
     """A task is a stream and a partition's number."""
 
-    def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool) -> list[StorePartition]:
-        if not path.is_dir():
-            what = "is not a directory" if path.exists() else "does not exist"
-            raise RefusedError(f"{path} {what}", hint=_PATH_HINT)
-        every = list(QUIX.discovery.store_directories(path))
-        if not every:
-            raise RefusedError(f"{path} holds no store: no RocksDB directory <store>/<stream>/<n>", hint=_PATH_HINT)
-        names = sorted({each.store for each in every})
-        if missing := [store for store in stores if store not in names]:
-            near = did_you_mean(missing[0], names)
-            raise RefusedError(
-                f"no store {missing[0]!r} in {path}", hint=f"{near} there are: {', '.join(names)}".strip()
-            )
-        return [
-            StorePartition(id=f"{each.task}/{store}", store=store, task=each.task, path=each.path.relative_to(path))
-            for store in stores
-            for each in every
-            if each.store == store
-        ]
+    discovery = _QuixDiscovery()
+    path_hint = "let [source] path name the directory of the consumer group, <state_dir>/<consumer group>"
 
-    def lock_files(self, path: Path, partitions: Sequence[StorePartition]) -> list[Path]:
-        """LOCK of every RocksDB directory: a running application locks those of its partitions."""
-        every = QUIX.discovery.store_directories(path) if path.is_dir() else ()
-        return [each.path / "LOCK" for each in every]
-
-    def number(self, partition: StorePartition) -> int:
-        return int(Path(partition.task).name)
+    def lack(self, path: Path) -> str:
+        return "holds no store: no RocksDB directory <store>/<stream>/<n>"
 
     def sibling(self, partition: StorePartition, number: int) -> str:
         return f"{Path(partition.task).parent}/{number}"
-
-
-class _QuixOffsets(StoredOffsets):
-    """The last record applied, in each RocksDB directory."""
-
-    waits_for_record = True
-
-    def within(self, application: str, partition: StorePartition, directories: Iterable[Path]) -> ChangelogOffsets:
-        with open_read_only(next(iter(directories))) as database:
-            offset = _entry(database, OFFSET_KEY)
-        if offset is None:
-            return ChangelogOffsets()
-        topic = QUIX.changelog.topic(application, partition)
-        return ChangelogOffsets(lines=((topic, int(Path(partition.task).name), int.from_bytes(offset, "big")),))
-
-    def entries(self, partition: StorePartition, positions: ChangelogOffsets) -> dict[str, dict[bytes, bytes]]:
-        known = [offset for _, _, offset in positions.lines if offset >= 0]
-        return {METADATA: {OFFSET_KEY: known[0].to_bytes(8, "big")}} if known else {}
-
-    def describe(self, key: bytes, value: bytes) -> str:
-        if key == OFFSET_KEY:
-            return f"changelog offset: {int.from_bytes(value, 'big')}"
-        return super().describe(key, value)
 
 
 class _QuixNames(ChangelogNames):
@@ -207,13 +162,29 @@ class _QuixNames(ChangelogNames):
         return {path.name: set()}
 
 
+class _QuixOffsets(OffsetInside):
+    waits_for_record = True
+    names = _QuixNames()
+    family = METADATA
+    key = OFFSET_KEY
+
+    def decoded(self, value: bytes) -> int:
+        return int.from_bytes(value, "big")
+
+    def encoded(self, offset: int) -> bytes:
+        return offset.to_bytes(8, "big")
+
+    def describe(self, key: bytes, value: bytes) -> str:
+        return f"changelog offset: {self.decoded(value)}" if key == OFFSET_KEY else super().describe(key, value)
+
+
 QUIX = System(
     name="quix",
     title="Quix Streams",
     layout=_QuixStores(),
     offsets=_QuixOffsets(),
-    changelog=_QuixNames(),
-    discovery=_QuixDiscovery(),
+    changelog=_QuixOffsets.names,
+    discovery=_QuixStores.discovery,
     partitioners=(),
     unsupported=_UNSUPPORTED,
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from migrate.errors import RefusedError, SpecError
 from migrate.model.store_partition import Line, StorePartition
-from migrate.stores.regular_files import walk
+from migrate.stores.regular_files import check_directory, walk
 from migrate.stores.rocksdb.layout import is_rocksdb
 from migrate.systems.base import StoredOffsets, StoreLayout, System
 from migrate.systems.task_tree import locks_above, task_of
@@ -23,9 +23,7 @@ class _OneDirectory(StoreLayout):
                 f"this format has no stores by name, but [source] names {', '.join(stores)}",
                 hint="leave `store` out and let `path` name the RocksDB directory",
             )
-        if not path.is_dir():
-            what = "is not a directory" if path.exists() else "does not exist"
-            raise RefusedError(f"{path} {what}", hint="let [source] path name a RocksDB directory")
+        check_directory(path, hint="let [source] path name a RocksDB directory")
         if not is_rocksdb(path):
             raise RefusedError(
                 f"{path} is no RocksDB directory: neither CURRENT nor a MANIFEST is in it", hint=_where_it_may_be(path)

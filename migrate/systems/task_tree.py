@@ -21,7 +21,7 @@ from formats import Format
 from migrate.errors import RefusedError, did_you_mean
 from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
 from migrate.stores.files import touch
-from migrate.stores.regular_files import Folder
+from migrate.stores.regular_files import Folder, check_directory
 from migrate.stores.rocksdb.layout import is_rocksdb, unreadable
 from migrate.stores.rocksdb.options_file import newest_options
 from migrate.systems.base import ChangelogNames, Discovery, SegmentNames, StoreDirectory, StoredOffsets, StoreLayout
@@ -126,9 +126,7 @@ class TaskTree(StoreLayout):
 
         RocksDB directories of a windowed store are its segments, and whatever its application would take for one.
         """
-        if not path.is_dir():
-            what = "is not a directory" if path.exists() else "does not exist"
-            raise RefusedError(f"{path} {what}", hint=self.path_hint)
+        check_directory(path, hint=self.path_hint)
         try:
             tasks = [str(task.relative_to(path)) for task in self.task_directories(path)]
             found = [
