@@ -47,6 +47,8 @@ class Place:
     held_by: int | None = None
     store_partition: str = ""
     segment_start_ms: int | None = None
+    system: System | None = None
+    """That of the application around it; None: none is known."""
 
     @property
     def is_segmented(self) -> bool | None:
@@ -86,7 +88,7 @@ def _read(place: Place, *, digest: bool) -> DatabaseReport:
     with open_read_only(directory, all_files=place.held_by is not None) as database:
         fitting = formats_that_fit(database.families, is_segmented=place.is_segmented)
         families = tuple(
-            _family_report(database, name, options.get(name), digest=digest, fitting=fitting)
+            _family_report(database, name, options.get(name), digest=digest, fitting=fitting, owner=place.system)
             for name in database.families
         )
         damaged = next((family for family in families if family.error is not None), None)
@@ -104,7 +106,13 @@ def _read(place: Place, *, digest: bool) -> DatabaseReport:
 
 
 def _family_report(
-    database: Database, family: str, options: FamilyOptions | None, *, digest: bool, fitting: tuple[str, ...]
+    database: Database,
+    family: str,
+    options: FamilyOptions | None,
+    *,
+    digest: bool,
+    fitting: tuple[str, ...],
+    owner: System | None,
 ) -> FamilyReport:
     read, system = RecordDigest(), system_of_metadata(family, fitting)
     facts: dict[str, Any] = {} if options is None else asdict(options)
@@ -114,7 +122,7 @@ def _family_report(
         )
         if system is None:
             facts["likeness"], facts["closed_first"] = sample_likeness(database, family, fitting)
-            facts["names"] = _names(database, family, fitting)
+            facts["names"] = {} if owner is None else _names(database, family, owner)
         else:
             entries = _first(database, family, _MAX_ENTRIES)
             facts["entries"] = tuple(system.offsets.describe(*entry) for entry in entries)
@@ -196,14 +204,10 @@ def sample_likeness(database: Database, family: str, fitting: Iterable[str]) -> 
     return likeness, closed_first / max(1, counts[0].sampled)
 
 
-def _names(database: Database, family: str, fitting: tuple[str, ...]) -> dict[str, int]:
-    """The names of values in a column family's sample, for systems whose keys have some. Raises CorruptionError."""
-    found: Counter[str] = Counter()
-    for system in {get_system(get_format(each).system) for each in fitting}:
-        if system.discovery.names_values:
-            for batch in read_sample(database, family, _SAMPLE).batches:
-                found.update(filter(None, map(system.discovery.name_in, batch.keys)))
-    return dict(found)
+def _names(database: Database, family: str, owner: System) -> dict[str, int]:
+    """The names of values in a column family's sample, if its owner's keys have some. Raises CorruptionError."""
+    batches = read_sample(database, family, _SAMPLE).batches if owner.discovery.names_values else ()
+    return dict(Counter(name for batch in batches for name in map(owner.discovery.name_in, batch.keys) if name))
 
 
 def samples_of(databases: Iterable[DatabaseReport], format_ids: Iterable[str]) -> list[FormatSample]:

@@ -104,7 +104,8 @@ def _place(
     path, held_by = str(directory.relative_to(root)), holders.get(directory / "LOCK")
     store = stores.get(directory)
     if store is not None:
-        return Place(directory, path, store.role, held_by, store.store_partition, store.segment_start_ms)
+        system = store.application.system
+        return Place(directory, path, store.role, held_by, store.store_partition, store.segment_start_ms, system)
     own = (role_in(each.path, directory) for each in migrations if directory.is_relative_to(each.path))
     return Place(directory, path, next(own, ""), held_by)
 

@@ -180,6 +180,15 @@ def test_inspect_counts_the_names_in_the_state(home: Path) -> None:
     assert "names of a sample: total (41)" in text
 
 
+def test_keys_of_other_systems_are_not_searched_for_names(home: Path, tmp_path: Path) -> None:
+    app = tmp_path / "others/app"
+    app.joinpath("0_0/rocksdb").mkdir(parents=True)
+    (home / "default/orders/0").rename(app / "0_0/rocksdb/totals")
+    (store,) = inspect(app).stores
+    assert (store.system, store.names) == ("kafka-streams", {})
+    assert [family.names for database in inspect(app).databases for family in database.families] == [{}, {}]
+
+
 def test_a_store_with_a_ttl_and_one_without_are_told_apart(expiring: Path) -> None:
     (store,) = inspect(expiring).stores
     assert store.formats == ("quix.ttl-key-value",)
