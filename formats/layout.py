@@ -111,7 +111,7 @@ def compile_fields(
 ) -> tuple[Operation, ...] | None:
     """The operations for one pass over the source's fields; None where the target orders its fields differently."""
     program: list[Operation] = []
-    copied: list[tuple[int, Field]] = []
+    checked: list[tuple[int, Field]] = []
     left = list(source)
     names = {field.name for field in source}
     for wanted in target:
@@ -131,10 +131,11 @@ def compile_fields(
         field = left.pop(0)
         if (field.framing, field.size) != (wanted.framing, wanted.size):
             return None
-        copied.append((len(program), field))
+        if field.prefixes:
+            checked.append((len(program), field))
         program.extend(payload if field.name == PAYLOAD else [_copy(field, wanted)])
     program.extend(map(_skip, left))
-    return _checked(program, copied)
+    return _with_choices(program, checked)
 
 
 def _default(wanted: Field, defaults: Carried) -> Operation | None:
@@ -149,15 +150,17 @@ def _before(left: list[Field], wanted: Field) -> list[Field]:
     return found
 
 
-def _checked(program: list[Operation], copied: list[tuple[int, Field]]) -> tuple[Operation, ...]:
-    """The program with a choice in place of each copy of a field with prefixes. `copied`: by place in the program."""
-    for place, field in reversed(copied):
-        if field.prefixes:
-            assert field.size is not None
-            left = {prefix: field.size - len(prefix) for prefix in field.prefixes}
-            behind = program[place + 1 :]
-            cases = [(each, (Insert(each), *([Copy(size)] if size else []), *behind)) for each, size in left.items()]
-            program[place:] = [Choose(tuple(cases))]
+def _with_choices(program: list[Operation], checked: list[tuple[int, Field]]) -> tuple[Operation, ...]:
+    """The program with a choice, by its prefix, in place of the copy of each of these fields.
+
+    `checked`: with the place of the copy in the program.
+    """
+    for place, field in reversed(checked):
+        assert field.size is not None
+        left = {prefix: field.size - len(prefix) for prefix in field.prefixes}
+        behind = program[place + 1 :]
+        cases = [(each, (Insert(each), *([Copy(size)] if size else []), *behind)) for each, size in left.items()]
+        program[place:] = [Choose(tuple(cases))]
     return tuple(program)
 
 
