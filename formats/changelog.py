@@ -75,8 +75,6 @@ class ChangelogForm:
     """The layout of a value in the changelog."""
     own_keys: tuple[bytes, ...] = ()
     """Prefixes of the owning system's own keys among the entries, of which the changelog has no record."""
-    position_keys: tuple[bytes, ...] = ()
-    """Its keys that hold changelog offsets, of which it has none either."""
     family_header: str | None = None
     """The header that names the column family of a record's entry; None: a topic serves one family."""
     constant_headers: tuple[tuple[str, bytes], ...] = ()
@@ -110,7 +108,7 @@ class ChangelogForm:
 
     def is_own(self, key: bytes) -> bool:
         """Whether an entry is the owning system's own."""
-        return key.startswith(self.own_keys) or key in self.position_keys
+        return key.startswith(self.own_keys)
 
     def reads_as(self, other: ChangelogForm) -> bool:
         """Whether a changelog of this form is one of the other, too."""

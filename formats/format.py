@@ -103,7 +103,6 @@ class Format:
             self.value_layout,
             self.changelog_layout,
             own_keys=self.metadata_keys,
-            position_keys=self.position_keys,
             family_header=self.family_header,
             constant_headers=self.constant_headers,
         )

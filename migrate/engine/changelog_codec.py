@@ -47,8 +47,7 @@ class ToChangelog:
         that is not of this format.
         """
         times = [UNKNOWN_TIME] * len(batch) if times is None else times
-        has_own = self._form.own_keys or self._form.position_keys
-        if self._value is None or (has_own and any(map(self._form.is_own, batch.keys))):
+        if self._value is None or (self._form.own_keys and any(map(self._form.is_own, batch.keys))):
             return self._each(batch, times)
         try:
             values = self._value.of_values(batch)[0]

@@ -110,7 +110,7 @@ def test_the_last_record_of_a_time_is_the_one_that_counts() -> None:
 
 
 def test_the_owners_own_keys_are_not_logged() -> None:
-    known = replace(get_format(TIMESTAMPED), metadata_keys=(b"__own__",), position_keys=(b"offset",))
+    known = replace(get_format(TIMESTAMPED), metadata_keys=(b"__own__", b"offset"), position_keys=(b"offset",))
     entries_of = [(key, bytes(8) + b"v") for key in (b"__own__made", b"a", b"offset", b"z")]
     assert _listed(ToChangelog(known)(_batch(entries_of))) == [(b"a", b"v", 0, []), (b"z", b"v", 0, [])]
 

@@ -61,5 +61,4 @@ def entries(known: Format) -> st.SearchStrategy[Entry]:
     """Mostly such as its owner writes."""
     written = records(known).map(known.encode)
     found = written | written | written.flatmap(_damaged) | st.tuples(st.binary(max_size=40), st.binary(max_size=40))
-    own = known.position_keys
-    return found.filter(lambda entry: not entry[0].startswith(known.metadata_keys) and entry[0] not in own)
+    return found.filter(lambda entry: not entry[0].startswith(known.metadata_keys))
