@@ -84,6 +84,8 @@ test-kill: setup ## of test-long: kill migrations, of changelogs too, and lazy a
 	$(PYTHON) -m tests.live.changelog --kills 50
 	$(PYTHON) -m tests.live.quix --kills 40
 	$(WITH_JAVA) $(PYTHON) -m tests.live.faust --adapter --kills 40
+	$(WITH_JAVA) $(PYTHON) -m tests.live.faust --kills 50
+	$(WITH_JAVA) $(PYTHON) -m tests.live.quix.kills --kills 50
 
 test-lazy: setup ## of test-long: a hundred thousand random steps of the lazy adapter, against a dict
 	$(PYTHON) -m tests.dual
