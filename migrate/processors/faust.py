@@ -247,10 +247,15 @@ class DualTable(MutableMapping[K, N], Generic[K, N, O]):
             self._let_go()
 
     def _let_go(self) -> None:
-        """Delete the old copies of what is confirmed. While partitions come and go, they stay."""
+        """Delete old copies of what is confirmed, as many as the producer has room for.
+
+        While partitions come and go, they stay.
+        """
         if not self._is_restored:
             return
-        for (partition, raw), sent in [each for each in self._leaving.items() if each[1].done()]:
+        buffer = self._app.producer.buffer
+        room = max(buffer.max_messages - buffer.size, 0)
+        for (partition, raw), sent in [each for each in self._leaving.items() if each[1].done()][:room]:
             del self._leaving[partition, raw]
             if not sent.cancelled() and sent.exception() is None:
                 self._old.delete(self._old.key(raw), partition)

@@ -387,6 +387,30 @@ def test_old_copies_that_go_behind_writes_go_together(group: Group) -> None:
     assert [number for number in deletes if number] == [49, 49]
 
 
+def test_old_copies_go_only_while_the_producer_has_room(group: Group) -> None:
+    """Where it has none, Faust stops the flow of messages."""
+    many = [f"many{number}" for number in range(150)]
+    old = group.start(both)
+    for key in many:
+        with event_in(old.app, 0):
+            old.made[1][key] = 1
+    old.settle()
+    worker, table = group.dual()
+    for key in many:
+        with event_in(worker.app, 0):
+            table[key] = {"sum": 2}
+    for sent in worker.pending:
+        worker.confirm(sent)
+    for number in range(70):
+        with event_in(worker.app, 0):
+            table[f"new{number}"] = {"sum": 1}
+    table._let_go()
+    assert worker.app.producer.buffer.size == 100
+    table._let_go()
+    assert worker.app.producer.buffer.size == 100
+    assert topics(worker.pending[-30:]) == [("sums-counts-changelog", 0, None)] * 30
+
+
 def test_a_table_in_memory_converges_as_it_is_written(group: Group) -> None:
     def declare(app: faust.App) -> Sums:
         app.conf.store = URL("memory://")
