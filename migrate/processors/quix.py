@@ -263,7 +263,7 @@ class _StateAtRest(TransactionState):
 class _BothStates(_StateAtRest):
     """Of a partition in which there may be old values: what a function gets, and both slots of each pair."""
 
-    __slots__ = ("_cell", "_found", "_stored", "_ttl")
+    __slots__ = ("_cell", "_found", "_on_disk", "_stored", "_ttl")
 
     def __init__(
         self, state: TransactionState, names: _Names, cell: DualCell[_Pair, Any, _OldValue], stored: bytes = b""
@@ -274,7 +274,9 @@ class _BothStates(_StateAtRest):
         self._stored = stored
         self._ttl: timedelta | None = None
         self._found: dict[str, bool] = {}
-        """By name, whether a value was there, where that was looked for: one look is enough for a message."""
+        """By new name, whether a value was there, where that was looked for: one look is enough for a message."""
+        self._on_disk: dict[str, bytes] = {}
+        """By old name, the key of its value on the disk; empty: there is none."""
 
     def get(self, key: Any, default: Any = None) -> Any:  # noqa: ANN401 - as in Quix
         pair = self._names.pair(key, as_bytes=False)
@@ -340,13 +342,11 @@ class _BothStates(_StateAtRest):
 
     def _is_there(self, old: str) -> bool:
         """The disk first, which costs least: what is not there is nowhere, as no code writes an old name any more."""
-        if old in self._found:
-            return False
-        key = self._transaction._serialize_key(old, self._prefix)
-        if self._transaction._partition.exists(key):
-            return self._transaction._update_cache.get(key, self._prefix) is not Marker.DELETED
-        self._found[old] = False
-        return False
+        key = self._on_disk.get(old)
+        if key is None:
+            key = self._transaction._serialize_key(old, self._prefix)
+            self._on_disk[old] = key = key if self._transaction._partition.exists(key) else b""
+        return key != b"" and self._transaction._update_cache.get(key, self._prefix) is not Marker.DELETED
 
     def put(self, pair: _Pair, value: Any) -> None:  # noqa: ANN401 - whatever the function keeps
         write = self._transaction.set_bytes if pair.renamed.as_bytes else self._transaction.set

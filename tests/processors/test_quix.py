@@ -399,7 +399,8 @@ def test_keys_that_only_look_like_old_ones_are_left_alone(context: Context) -> N
     assert stored(context) == before
 
 
-def test_functions_that_take_turns_in_one_message_see_each_other_s_writes(context: Context) -> None:
+@pytest.mark.parametrize("looks_again", [True, False])
+def test_functions_that_take_turns_in_one_message_see_each_other_s_writes(context: Context, looks_again: bool) -> None:
     """As one that is a generator, with `expand=True`, and one behind it."""
     put(context, {b"a": 5})
     dual = adapter(context)
@@ -408,11 +409,12 @@ def test_functions_that_take_turns_in_one_message_see_each_other_s_writes(contex
     def outer(_: object, state: State[str, Any]) -> None:
         seen.append(state.get("totals"))
         context.call(dual(lambda _, inner: inner.set("totals", {"sum": 9})), b"a")
-        seen.append(state.get("totals"))
+        if looks_again:
+            seen.append(state.get("totals"))
         state.set("totals", {"sum": 10})
 
     context.call(dual(outer), b"a")
-    assert seen == [{"sum": 5}, {"sum": 9}]
+    assert seen == ([{"sum": 5}, {"sum": 9}] if looks_again else [{"sum": 5}])
     assert (dual.progress.moved_by_write, dual.progress.superseded) == (1, 0)
     context.commit()
     assert stored(context) == {b'a|"totals"': b'{"sum":10}'}
