@@ -42,10 +42,12 @@ class Case:
     has_state: bool
     """Whether all keys have a value before: an old one, or in plain code a new one."""
     converges: bool
+    before: int = 0
+    """How many messages come before those that are measured."""
 
 
 CASES = (
-    Case("converged", CONVERGED_BAR, 5_000, has_state=False, converges=True),
+    Case("converged", CONVERGED_BAR, 5_000, has_state=False, converges=True, before=20_000),
     Case("keys that are new, not converged", NEW_BAR, _MESSAGES // 2, has_state=False, converges=False),
     Case("first touch of old keys", OLD_BAR, _MESSAGES, has_state=True, converges=False),
 )
@@ -62,7 +64,7 @@ def quix(setting: Setting) -> list[Result]:
         return [messages, converge]
     with empty_folder(setting.folder) as folder, running_broker(folder / "broker") as broker:
         for case in CASES:
-            lives = _Lives(broker.bootstrap, str(folder / "state"), case.keys, _MESSAGES)
+            lives = _Lives(broker.bootstrap, str(folder / "state"), case.keys, case.before + _MESSAGES)
             add_case(messages, case, [lives.pair(case) for _ in range(setting.rounds)], _MESSAGES)
         lives = _Lives(broker.bootstrap, str(folder / "state"), _OLD_VALUES, _OLD_VALUES)
         moved = [lives.converge()["seconds"] for _ in range(min(setting.rounds, 3))]
@@ -117,8 +119,10 @@ class _Lives:
         for done in admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, partitions)]).values():
             done.result(30)
 
-    def live(self, group: str, code: str, messages: int | None = None, *, converges: bool = True) -> Any:  # noqa: ANN401
-        own: dict[str, Any] = {"group": group, "code": code, "converges": converges}
+    def live(
+        self, group: str, code: str, messages: int | None = None, *, converges: bool = True, before: int = 0
+    ) -> Any:  # noqa: ANN401 - facts
+        own: dict[str, Any] = {"group": group, "code": code, "converges": converges, "before": before}
         return measure(
             "quix", {**self._base, **own, "messages": self._messages if messages is None else messages}
         ).facts
@@ -131,7 +135,7 @@ class _Lives:
             if case.has_state:
                 self.live(group, "new" if code == "new" else "old")
                 self._go_back(group)
-            found[name] = self.live(group, code, converges=case.converges)["seconds"]
+            found[name] = self.live(group, code, converges=case.converges, before=case.before)["seconds"]
         return found
 
     def converge(self) -> Any:  # noqa: ANN401 - facts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,19 @@ _ALL = 1_000_000
 
 
 def quix_application(
-    *, bootstrap: str, topic: str, group: str, folder: str, code: str, messages: int, converges: bool = True
+    *,
+    bootstrap: str,
+    topic: str,
+    group: str,
+    folder: str,
+    code: str,
+    messages: int,
+    converges: bool = True,
+    before: int = 0,
 ) -> Facts:
     """Of so many messages; of none: until everything has converged. `code`: old, new or dual.
 
-    `converges`: else the adapter moves nothing by itself.
+    `converges`: else the adapter moves nothing by itself. The first messages, `before`, are not measured.
     """
     from quixstreams import Application  # here: other jobs do without it
 
@@ -36,9 +45,10 @@ def quix_application(
     sdf = application.dataframe(application.topic(topic, key_deserializer="bytes", value_deserializer="json"))
     function = _old if code == "old" else _new
     begun: list[dict[str, float]] = []
+    numbers = count()
 
     def begin(_: object) -> None:
-        if not begun:
+        if next(numbers) == before:
             begun.append(seconds())
 
     sdf.update(begin)
