@@ -15,6 +15,7 @@ Nothing here imports a host or opens a store.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from enum import Enum
 from importlib.metadata import version
@@ -83,18 +84,11 @@ class DualCell(Generic[K, N, O]):
         self._may_drop = may_drop
         self.rejects: dict[bytes, str] = {}
         """Reasons by key, of the old values that `converge` had to leave."""
-        self._by_write = self._by_delete = self._by_converge = self._dropped = self._superseded = 0
+        self.counts: Counter[str] = Counter()
+        """Of old copies, by the names that Progress has for what became of them."""
 
     def progress(self, old_keys_left: int) -> Progress:
-        return Progress(
-            old_keys_left=old_keys_left,
-            moved_by_write=self._by_write,
-            moved_by_delete=self._by_delete,
-            moved_by_converge=self._by_converge,
-            rejected=len(self.rejects),
-            dropped=self._dropped,
-            superseded=self._superseded,
-        )
+        return Progress(old_keys_left, rejected=len(self.rejects), **self.counts)
 
     def get(self, slots: Slots[K, N, O], key: K) -> N | Missing:
         """The value in the new form. Raises ConversionError."""
@@ -103,10 +97,9 @@ class DualCell(Generic[K, N, O]):
 
     def exists(self, slots: Slots[K, N, O], key: K) -> bool:
         """Whether `get` finds a value. Raises ConversionError where the conversion decides that, and cannot."""
-        if slots.new_value(key) is not MISSING:
-            return True
-        old = slots.old_value(key)
-        return (self._converted(slots, key, old) if self._may_drop else old) is not MISSING
+        if self._may_drop:
+            return self.get(slots, key) is not MISSING
+        return slots.new_value(key) is not MISSING or slots.old_value(key) is not MISSING
 
     def put(self, slots: Slots[K, N, O], key: K, value: N) -> None:
         had_old = slots.has_old(key)
@@ -115,11 +108,11 @@ class DualCell(Generic[K, N, O]):
         slots.put(key, value)
         if had_old:
             slots.delete_old(key)
-            self._by_write += 1
+            self.counts["moved_by_write"] += 1
             self._settle(slots, key)
 
     def delete(self, slots: Slots[K, N, O], key: K) -> None:
-        self._by_delete += slots.has_old(key)
+        self.counts["moved_by_delete"] += slots.has_old(key)
         slots.delete_old(key)
         slots.delete_new(key)
         self._settle(slots, key)
@@ -139,11 +132,11 @@ class DualCell(Generic[K, N, O]):
                 self.rejects[error.key] = error.reason
                 return False
             if value is MISSING:
-                self._dropped += 1
+                self.counts["dropped"] += 1
             else:
                 slots.move(key, value)
         slots.delete_old(key)
-        self._by_converge += 1
+        self.counts["moved_by_converge"] += 1
         self._settle(slots, key)
         return True
 
@@ -152,8 +145,8 @@ class DualCell(Generic[K, N, O]):
             return MISSING
         try:
             value = self._convert(old)
-        except (KeyboardInterrupt, OSError):
-            raise  # an interrupt or a failure of the system, not of the value
+        except OSError:
+            raise  # a failure of the system, not of the value
         except Exception as error:
             raise self._reject(slots, key, f"convert raised {type(error).__name__}: {error}") from error
         if value is not None:
@@ -175,13 +168,13 @@ class DualCell(Generic[K, N, O]):
         """Whether there is a new copy beside the old one, which then loses."""
         if slots.new_value(key) is MISSING:
             return False
-        if not self._superseded:
+        if not self.counts["superseded"]:
             _LOG.warning(
                 "%s has a new and an old value: the new one wins. Either the old code has run since the new one did, "
                 "or a crash came between the two. `progress.superseded` counts such values",
                 show_key(slots.key_bytes(key)),
             )
-        self._superseded += 1
+        self.counts["superseded"] += 1
         return True
 
     def _settle(self, slots: Slots[K, N, O], key: K) -> None:
