@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -65,21 +65,17 @@ class Pass:
     rests: bool = False
     """Until the next commit, or until rejects have gone: another look would see the same."""
 
-    def moved(self, count: int = 1) -> None:
+    def moved(self) -> None:
         self.has_seen_old = True
-        self.left = max(self.left - count, 1)
-
-    def begin_again(self) -> None:
-        """After a rest."""
-        if self.rests:
-            self.has_seen_old = self.has_seen_rejects = self.rests = False
+        self.left = max(self.left - 1, 1)
 
     def end(self) -> None:
         """The end of the partition is reached: it has converged if no old value was seen in what is committed."""
-        self.is_converged = not (self.has_seen_old or self.has_seen_rejects)
-        self.rests = not self.is_converged
         self.next_key = b""
-        if self.is_converged:
+        if self.has_seen_old or self.has_seen_rejects:
+            self.rests = True
+        else:
+            self.is_converged = True
             self.left = 0
             _LOG.info("%s has converged: no old value is left in it", self.name)
 
@@ -102,29 +98,26 @@ class Passes(Generic[K]):
         """Whether these are the partitions that are kept."""
         return self._passes.keys() == set(assigned)
 
-    def keep(self, assigned: Mapping[K, Pass]) -> None:
-        """Only these, by the host's objects that hold them, each with a pass to begin; others are forgotten."""
-        self._passes = {each: self._passes.get(each, new) for each, new in assigned.items()}
+    def keep(self, assigned: dict[K, Pass]) -> None:
+        """Only these; others are forgotten."""
+        self._passes = assigned
         self.are_converged = False
 
     def committed(self) -> None:
         """What was moved is committed."""
         self.pace.committed()
-        for each in self._passes.values():
-            if each.has_seen_old:
-                each.begin_again()
+        self._begin_again(after_old=True)
 
     def advance(self, move: Callable[[K, Pass, float, int], int], *, has_rejects: bool) -> None:
         """A slice. `move`: up to a time, move at most so many old values of one partition; how many it moved."""
         if not has_rejects:
-            self._rejects_have_gone()
+            self._begin_again(after_old=False)
         until, most = self.pace.slice()
         moved = 0
         for partition in self.unfinished:
-            if moved < most:
-                moved += move(partition, self._passes[partition], until, most - moved)
-            if time.monotonic() >= until:
+            if moved >= most or time.monotonic() >= until:
                 break
+            moved += move(partition, self._passes[partition], until, most - moved)
         self.pace.moved(moved)
         if not self.are_converged and self._passes and all(each.is_converged for each in self._passes.values()):
             self.are_converged = True
@@ -134,10 +127,11 @@ class Passes(Generic[K]):
                 self.what,
             )
 
-    def _rejects_have_gone(self) -> None:
+    def _begin_again(self, *, after_old: bool) -> None:
+        """Those that rest: the ones that have seen old values which were moved, or those that saw rejects alone."""
         for each in self._passes.values():
-            if not each.has_seen_old:
-                each.begin_again()
+            if each.rests and each.has_seen_old is after_old:
+                each.has_seen_old = each.has_seen_rejects = each.rests = False
 
     @property
     def unfinished(self) -> list[K]:

@@ -177,7 +177,8 @@ class DualState:
         assigned = self._assigned()
         if self._passes.are_of(assigned):
             return
-        for each in assigned:
+        passes = {}
+        for each, number in assigned.items():
             _check_store(each)
             if each._adopt_provisional:  # moving them would settle that, and drop Quix' copy of what was there before
                 _LOG.warning(
@@ -185,7 +186,8 @@ class DualState:
                     "application has written one with a `ttl`",
                     each.path,
                 )
-        self._passes.keep({each: Pass(f"{self._stream}[{n}]", _count(each)) for each, n in assigned.items()})
+            passes[each] = self._passes.find(each) or Pass(f"{self._stream}[{number}]", _count(each))
+        self._passes.keep(passes)
         self._cell.rejects.clear()
 
     def _tick(self) -> None:
