@@ -1,11 +1,4 @@
-"""Dual reading inside PySpark's `transformWithState`: a handle over two state variables, declared in `init`.
-
-    self.totals = DualValue(
-        handle,
-        new=("totals", "n long, sum double"),
-        old=("count", "n int"),
-        convert=lambda row: (row[0], 0.0),
-    )
+"""Dual reading inside PySpark's `transformWithState`: a handle over two state variables. See docs/processors.md.
 
 It has the methods of the handle that it replaces, and `converge()` for the key that is being handled. A batch commits
 both variables, or neither. `progress` and `rejects` are of one partition in one batch: Spark calls `init` for each.
@@ -18,9 +11,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from migrate.dual.converging import Progress
 from migrate.errors import RefusedError, SpecError
@@ -30,8 +22,9 @@ Row = tuple[Any, ...]
 Variable = tuple[Any, ...]
 """The arguments of `getValueState`, `getListState` or `getMapState`: name, schema or schemas, milliseconds to live."""
 Convert = Callable[[Any], Any]
-_WHOLE: Row = ()
-"""Instead of a key of a map: values and lists have none."""
+_Key = tuple[Row, ...]
+"""What the calls for a value take before anything else: the key in a map; values and lists have none."""
+_WHOLE: _Key = ()
 
 
 class _Handle(Protocol):
@@ -45,36 +38,36 @@ class _Handle(Protocol):
     def getMapState(self) -> Callable[..., Any]: ...
 
 
-@dataclass(frozen=True)
-class _StateCalls:
-    """Those of a state variable, each with the key of a map."""
+class _State(NamedTuple):
+    """A state variable, and its calls for a value."""
 
-    read: Callable[[Row], Any]
+    variable: Any
+    read: Callable[..., Any]
     """None: there is no value."""
-    exists: Callable[[Row], bool]
-    write: Callable[[Row, Any], None]
-    remove: Callable[[Row], None]
+    exists: Callable[..., bool]
+    write: Callable[..., None]
+    remove: Callable[..., None]
 
 
 class _Copies:
     """Both copies of the values of the grouping key that is being handled."""
 
-    def __init__(self, name: str, new: _StateCalls, old: _StateCalls, *, expires: bool) -> None:
+    def __init__(self, name: str, new: _State, old: _State, *, expires: bool) -> None:
         """`expires`: whether a new value does."""
         self._name, self._new, self._old, self._expires = name, new, old, expires
         self._grouping_key: object = None
-        self._seen: tuple[Row, bool] | None = None
+        self._seen: tuple[_Key, bool] | None = None
         """The key that was looked at last, and whether it has an old copy."""
 
     def begin(self, grouping_key: object) -> None:
         self._grouping_key, self._seen = grouping_key, None
 
-    def key_bytes(self, key: Row) -> bytes:
+    def key_bytes(self, key: _Key) -> bytes:
         grouping_key = self._grouping_key if isinstance(self._grouping_key, tuple) else (self._grouping_key,)
-        return " ".join(map(str, (*grouping_key, self._name, *key))).encode()
+        return " ".join(map(str, (*grouping_key, self._name, *chain(*key)))).encode()
 
-    def new_value(self, key: Row) -> Any | Missing:  # noqa: ANN401
-        value = self._new.read(key)
+    def new_value(self, key: _Key) -> Any | Missing:  # noqa: ANN401
+        value = self._new.read(*key)
         if value is None:
             return MISSING
         if not self._expires:
@@ -83,26 +76,26 @@ class _Copies:
             self._seen = key, False
         return value
 
-    def old_value(self, key: Row) -> Any | Missing:  # noqa: ANN401
-        value = self._old.read(key)
+    def old_value(self, key: _Key) -> Any | Missing:  # noqa: ANN401
+        value = self._old.read(*key)
         self._seen = key, value is not None
         return MISSING if value is None else value
 
-    def has_old(self, key: Row) -> bool:
+    def has_old(self, key: _Key) -> bool:
         if self._seen is None or self._seen[0] != key:
-            self._seen = key, self._old.exists(key)
+            self._seen = key, self._old.exists(*key)
         return self._seen[1]
 
-    def put(self, key: Row, value: Any) -> None:  # noqa: ANN401
-        self._new.write(key, value)
+    def put(self, key: _Key, value: Any) -> None:  # noqa: ANN401
+        self._new.write(*key, value)
 
     move = put
 
-    def delete_new(self, key: Row) -> None:
-        self._new.remove(key)
+    def delete_new(self, key: _Key) -> None:
+        self._new.remove(*key)
 
-    def delete_old(self, key: Row) -> None:
-        self._old.remove(key)
+    def delete_old(self, key: _Key) -> None:
+        self._old.remove(*key)
         self._seen = key, False
 
 
@@ -133,24 +126,24 @@ class _Dual(ABC):
             raise SpecError(
                 f"the keys of {old[0]} are {old[1]}, those of {new[0]} {new[1]}", hint="give both the same schema"
             )
+        self._convert = convert
         self._may_drop = may_drop
-        self._new, self._old = self._declare(handle)(*new), self._declare(handle)(*old)
+        new_state, old_state = self._declare(handle, new), self._declare(handle, old)
+        self._new, self._old = new_state.variable, old_state.variable
         expires = new[1 + self._schemas :] not in ((), (None,))
-        self._copies = _Copies(old[0], self._calls(self._new), self._calls(self._old), expires=expires)
-        self._cell: DualCell[Row, Any, Any] = DualCell(
-            self._conversion(_to_row(convert)), on_reject=on_reject, may_drop=may_drop
-        )
+        self._copies = _Copies(old[0], new_state, old_state, expires=expires)
+        self._cell: DualCell[_Key, Any, Any] = DualCell(self._converted, on_reject=on_reject, may_drop=may_drop)
         _tell_grouping_keys(handle, self._copies.begin)
 
     @staticmethod
     @abstractmethod
-    def _declare(handle: _Handle) -> Callable[..., Any]: ...
-    @staticmethod
-    @abstractmethod
-    def _calls(state: Any) -> _StateCalls: ...  # noqa: ANN401
+    def _declare(handle: _Handle, arguments: Variable) -> _State: ...
 
-    def _conversion(self, convert: Convert) -> Convert:
-        return convert
+    def _converted(self, old: Any) -> Any:  # noqa: ANN401 - a row, or of a list the rows
+        row = self._convert(old)
+        if row is not None and not isinstance(row, tuple):
+            raise TypeError(f"it gave {type(row).__name__}, not a tuple")
+        return row
 
     def converge(self) -> bool:
         """Move what is old of the key that is being handled; whether nothing is left.
@@ -176,17 +169,9 @@ class DualValue(_Dual):
     """In the place of a ValueState."""
 
     @staticmethod
-    def _declare(handle: _Handle) -> Callable[..., Any]:
-        return handle.getValueState
-
-    @staticmethod
-    def _calls(state: Any) -> _StateCalls:  # noqa: ANN401
-        return _StateCalls(
-            lambda _: state.get(),
-            lambda _: state.exists(),
-            lambda _, value: state.update(value),
-            lambda _: state.clear(),
-        )
+    def _declare(handle: _Handle, arguments: Variable) -> _State:
+        state = handle.getValueState(*arguments)
+        return _State(state, state.get, state.exists, state.update, state.clear)
 
     def exists(self) -> bool:
         return self._cell.exists(self._copies, _WHOLE)
@@ -201,32 +186,26 @@ class DualValue(_Dual):
 class DualList(_Dual):
     """In the place of a ListState. A list moves whole, before it grows."""
 
-    _left_out = _dropped = 0
-    """Elements that the last conversion dropped, and those that are gone: the first one of a list is the cell's."""
+    _left_out = 0
+    """Elements that the last conversion dropped; of a list that it dropped whole, the cell counts one."""
 
     @staticmethod
-    def _declare(handle: _Handle) -> Callable[..., Any]:
-        return handle.getListState
+    def _declare(handle: _Handle, arguments: Variable) -> _State:
+        state = handle.getListState(*arguments)
 
-    @staticmethod
-    def _calls(state: Any) -> _StateCalls:  # noqa: ANN401
-        def read(_: Row) -> Iterator[Row] | None:
+        def read() -> Iterator[Row] | None:
             rows = state.get()
             first = next(rows, None)
             return None if first is None else chain([first], rows)
 
-        return _StateCalls(
-            read, lambda _: state.exists(), lambda _, rows: state.put(list(rows)), lambda _: state.clear()
-        )
+        return _State(state, read, state.exists, state.put, state.clear)
 
-    def _conversion(self, convert: Convert) -> Convert:
-        def converted(old: Iterator[Row]) -> list[Row] | None:
-            rows = [convert(row) for row in old]
-            kept = [row for row in rows if row is not None]
-            self._left_out = len(rows) - max(len(kept), 1)
-            return kept if kept and (self._may_drop or len(kept) == len(rows)) else None
-
-        return converted
+    def _converted(self, old: Iterator[Row]) -> list[Row] | None:
+        convert = super()._converted
+        rows = [convert(row) for row in old]
+        kept = [row for row in rows if row is not None]
+        self._left_out = len(rows) - max(len(kept), 1)
+        return kept if kept and (self._may_drop or len(kept) == len(rows)) else None
 
     def exists(self) -> bool:
         return self._new.exists() or self._cell.exists(self._copies, _WHOLE)
@@ -249,13 +228,8 @@ class DualList(_Dual):
     def converge(self) -> bool:
         self._left_out = 0
         if is_gone := super().converge():
-            self._dropped += self._left_out
+            self._cell.counts["dropped"] += self._left_out
         return is_gone
-
-    @property
-    def progress(self) -> Progress:
-        known = super().progress
-        return replace(known, dropped=known.dropped + self._dropped)
 
     def _move(self) -> None:
         if self._copies.has_old(_WHOLE) and not self.converge():
@@ -268,12 +242,9 @@ class DualMap(_Dual):
     _schemas = 2
 
     @staticmethod
-    def _declare(handle: _Handle) -> Callable[..., Any]:
-        return handle.getMapState
-
-    @staticmethod
-    def _calls(state: Any) -> _StateCalls:  # noqa: ANN401
-        return _StateCalls(state.getValue, state.containsKey, state.updateValue, state.removeKey)
+    def _declare(handle: _Handle, arguments: Variable) -> _State:
+        state = handle.getMapState(*arguments)
+        return _State(state, state.getValue, state.containsKey, state.updateValue, state.removeKey)
 
     def exists(self) -> bool:
         if self._new.exists():
@@ -281,13 +252,13 @@ class DualMap(_Dual):
         return any(True for _ in self._only_old()) if self._may_drop else self._old.exists()
 
     def getValue(self, key: Row) -> Row | None:
-        return _or_none(self._cell.get(self._copies, key))
+        return _or_none(self._cell.get(self._copies, (key,)))
 
     def containsKey(self, key: Row) -> bool:
-        return self._cell.exists(self._copies, key)
+        return self._cell.exists(self._copies, (key,))
 
     def updateValue(self, key: Row, value: Row) -> None:
-        self._cell.put(self._copies, key, value)
+        self._cell.put(self._copies, (key,), value)
 
     def iterator(self) -> Iterator[tuple[Row, Row]]:
         only_old = list(self._only_old())  # before the new ones: a caller that updates while it iterates moves them
@@ -301,23 +272,19 @@ class DualMap(_Dual):
         return (value for _, value in self.iterator())
 
     def removeKey(self, key: Row) -> None:
-        self._cell.delete(self._copies, key)
+        self._cell.delete(self._copies, (key,))
 
     def clear(self) -> None:
-        for key in self._old_keys():
-            self._cell.delete(self._copies, key)
+        for key in list(self._old.keys()):
+            self._cell.delete(self._copies, (key,))
         self._old.clear()
         self._new.clear()
 
     def converge(self) -> bool:
-        return all([self._cell.converge(self._copies, key) for key in self._old_keys()])
-
-    def _old_keys(self) -> list[Row]:
-        keys: Iterator[Row] = self._old.keys()
-        return [tuple(key) for key in keys]
+        return all([self._cell.converge(self._copies, (key,)) for key in list(self._old.keys())])
 
     def _only_old(self) -> Iterator[tuple[Row, Row]]:
-        for key in self._old_keys():
+        for key in list(self._old.keys()):
             if not self._new.containsKey(key) and (value := self.getValue(key)) is not None:
                 yield key, value
 
@@ -326,31 +293,22 @@ def _or_none(value: Row | Missing) -> Row | None:
     return None if value is MISSING else value
 
 
-def _to_row(convert: Convert) -> Convert:
-    def converted(old: Row) -> Row | None:
-        row = convert(old)
-        if row is not None and not isinstance(row, tuple):
-            raise TypeError(f"it gave {type(row).__name__}, not a tuple")
-        return row
-
-    return converted
-
-
 def _tell_grouping_keys(handle: _Handle, begin: Callable[[object], None]) -> None:
     """Have `begin` called with each grouping key before it is handled: PySpark has no public way to ask for it.
 
     Raises RefusedError where PySpark has another way.
     """
     client = getattr(handle, "_statefulProcessorApiClient", None)
-    for owner, name in ((client, "set_implicit_key"), (handle, "setGroupingKey")):  # the second: TwsTester's handle
-        if (tell := getattr(owner, name, None)) is not None:
+    # Without a client it is TwsTester's handle.
+    owner, name = (handle, "setGroupingKey") if client is None else (client, "set_implicit_key")
+    tell = getattr(owner, name, None)
+    if tell is None:
+        raise RefusedError(
+            "this PySpark does not say which key it handles", hint="4.1 to 4.3 are tested; keep the old code on others"
+        )
 
-            def telling(grouping_key: object, tell: Callable[[object], None] = tell) -> None:
-                begin(grouping_key)
-                tell(grouping_key)
+    def telling(grouping_key: object) -> None:
+        begin(grouping_key)
+        tell(grouping_key)
 
-            setattr(owner, name, telling)
-            return
-    raise RefusedError(
-        "this PySpark does not say which key it handles", hint="4.1 to 4.3 are tested; keep the old code on others"
-    )
+    setattr(owner, name, telling)

@@ -5,7 +5,8 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from pyspark.sql import Row
@@ -39,15 +40,20 @@ class Calls:
         self.made: list[str] = []
 
         def counting(handle: StatefulProcessorHandle) -> Any:  # noqa: ANN401 - one of three
-            dual = declare(handle)
-            tester = cast(Any, handle)
-            for states in (tester.value_states, tester.list_states, tester.map_states):
-                for name, state in states.items():
-                    self._count(name, state)
-            return dual
+            for kind in ("getValueState", "getListState", "getMapState"):
+                setattr(handle, kind, self._counting(getattr(handle, kind)))
+            return declare(handle)
 
         self.processor = Acting(counting)
         self.tester = TwsTester(self.processor)
+
+    def _counting(self, make: Callable[..., Any]) -> Callable[..., Any]:
+        def made(name: str, *more: object) -> Any:  # noqa: ANN401 - one of three
+            state = make(name, *more)
+            self._count(name, state)
+            return state
+
+        return made
 
     def _count(self, name: str, state: object) -> None:
         for method in ("get", "exists", "update", "clear", "put", "appendValue", "appendList", "getValue"):
@@ -227,7 +233,8 @@ def test_a_handle_that_cannot_be_is_refused() -> None:
 def test_a_pyspark_that_does_not_tell_its_keys_is_refused() -> None:
     class Other(StatefulProcessorHandle):
         def __init__(self) -> None: ...
-        def getValueState(self, *_: object) -> Any: ...  # noqa: ANN401
+        def getValueState(self, *_: object) -> Any:  # noqa: ANN401
+            return Mock()
 
     refused = raises(RefusedError, "does not say which key", lambda: DualValue(Other(), **VALUE, convert=with_zero))
     assert "4.1 to 4.3" in refused.hint
