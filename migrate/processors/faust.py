@@ -288,12 +288,12 @@ class _TwoTables(Generic[K, N, O]):
         return self.old_value(key) is not MISSING
 
     def put(self, key: K, value: N) -> None:
-        self._sent = self._new.put(key, value, self._partition)
+        self._sent = self._new.put(key, value, self._place(key))
 
     move = put
 
     def delete_new(self, key: K) -> None:
-        self._new.delete(key, self._new.place(key, self._partition))
+        self._new.delete(key, self._place(key))
 
     def delete_old(self, key: K) -> None:
         place = self._place(key)
@@ -304,12 +304,16 @@ class _TwoTables(Generic[K, N, O]):
             self._tables._leaving.pop((place, self._old.key_bytes(key)), None)
 
     def _place(self, key: K) -> int:
-        """Raises TypeError outside an event."""
-        return self._old.place(key, self._partition)
+        """Raises TypeError outside an event, and PartitionsMismatch where its topic has other ones than the table."""
+        if self._partition is not None:
+            return self._partition
+        of_event = self._new.table.partition_for_key(key)
+        assert of_event is not None, "use_partitioner is refused"
+        return of_event
 
 
 class _OneTable(Generic[K, V]):
-    """One table: in the partition of the present event where none is given, as Faust does it, or else in that one."""
+    """One table, in a given partition, which Faust's own methods do not take."""
 
     def __init__(self, table: Table[K, V]) -> None:
         self.table = table
@@ -322,14 +326,8 @@ class _OneTable(Generic[K, V]):
     def _store(self) -> Any:  # noqa: ANN401 - what is private to it is used here
         return self.table.data
 
-    def place(self, key: K, partition: int | None) -> int:
-        if partition is not None:
-            return partition
-        of_event = self.table.partition_for_key(key)
-        assert of_event is not None, "use_partitioner is refused"
-        return of_event
-
     def raw(self, key: K, partition: int | None) -> Any:  # noqa: ANN401 - bytes, or in memory a value
+        """Without a partition, as Faust reads it: in that of the event, or outside of one in all."""
         if self.is_in_memory:
             return self._store.data.get(key, MISSING)
         raw = self.key_bytes(key)
@@ -352,13 +350,13 @@ class _OneTable(Generic[K, V]):
     def key(self, raw: bytes) -> K:
         return cast(K, self._store._decode_key(raw))
 
-    def put(self, key: K, value: V, partition: int | None) -> FutureMessage:
+    def put(self, key: K, value: V, partition: int) -> FutureMessage:
         """As a table does it, but the caller learns when it is confirmed."""
-        sent = self.table.send_changelog(self.place(key, partition), key, value)
-        if partition is None:
-            self._store[key] = value
+        sent = self.table.send_changelog(partition, key, value)
+        if self.is_in_memory:
+            self._store.data[key] = value
         else:
-            self._database(partition).put(self.key_bytes(key), self.value_bytes(value))
+            self._store._db_for_partition(partition).put(self.key_bytes(key), self.value_bytes(value))
         self.table.app.sensors.on_table_set(self.table, key, value)
         return sent
 

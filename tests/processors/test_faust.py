@@ -431,6 +431,19 @@ def test_a_table_in_memory_converges_as_it_is_written(group: Group) -> None:
     assert group.rebuilt() == ({}, {key: as_sum(2 * number) for number, key in enumerate(KEYS)})
 
 
+def test_a_new_table_in_memory_takes_what_is_on_the_disk(group: Group) -> None:
+    def declare(app: faust.App) -> Sums:
+        new = app.Table("totals", key_type=str, partitions=len(PARTITIONS), store="memory://here")
+        old = app.Table("counts", key_type=str, value_type=int, partitions=len(PARTITIONS))
+        return DualTable(new, old, as_sum, share=1)
+
+    worker = group.start(declare)
+    with at(worker, "k1"):
+        worker.made["k1"] = {"sum": 10}
+    converge(worker, worker.made)
+    assert group.rebuilt() == ({}, {key: as_sum(number) for number, key in enumerate(KEYS)} | {"k1": {"sum": 10}})
+
+
 def test_tables_of_different_partitions_are_refused_before_a_value_is_missed(group: Group) -> None:
     def declare(app: faust.App) -> Sums:
         return DualTable(app.Table("of_three", key_type=str), app.Table("counts", key_type=str, value_type=int), as_sum)
