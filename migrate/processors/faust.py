@@ -379,7 +379,7 @@ class _OneTable(Generic[K, V]):
             return
         for partition in self.active_partitions():
             start = b""
-            while raws := self.next_keys(partition, start, _BATCH):
+            while self._database(partition) is not None and (raws := self.next_keys(partition, start, _BATCH)):
                 yield from ((partition, self.key(raw)) for raw in raws)
                 start = raws[-1] + b"\0"
 

@@ -444,6 +444,15 @@ def test_a_new_table_in_memory_takes_what_is_on_the_disk(group: Group) -> None:
     assert group.rebuilt() == ({}, {key: as_sum(number) for number, key in enumerate(KEYS)} | {"k1": {"sum": 10}})
 
 
+def test_partitions_that_are_not_open_yet_have_no_keys(group: Group) -> None:
+    """As in a table of Faust: a view may be asked for while an assignment is taken over."""
+    worker, table = group.dual()
+    tables: Any = worker.app.tables
+    for each in ("counts", "totals"):
+        tables[each].data._dbs.clear()
+    assert (list(table), dict(table.items()), len(table)) == ([], {}, 0)
+
+
 def test_tables_of_different_partitions_are_refused_before_a_value_is_missed(group: Group) -> None:
     def declare(app: faust.App) -> Sums:
         return DualTable(app.Table("of_three", key_type=str), app.Table("counts", key_type=str, value_type=int), as_sum)
