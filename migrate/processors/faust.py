@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, ItemsView, Iterator, MutableMapping, ValuesView
+from contextlib import closing
 from typing import Any, Final, Generic, TypeVar, cast
 
 from faust.stores import memory, rocksdb
@@ -62,7 +63,7 @@ class DualTable(MutableMapping[K, N], Generic[K, N, O]):
         self._convert = convert
         self._cell: DualCell[K, N, Any] = DualCell(self._converted, on_reject=on_reject, may_drop=may_drop)
         pace = ConvergePace(share, per_checkpoint, interval)
-        self._passes: Passes[tuple[int, int]] = Passes(f"the Faust table {old.name!r}", pace)
+        self._passes: Passes[int] = Passes(f"the Faust table {old.name!r}", pace)
         self._leaving: dict[tuple[int, bytes], FutureMessage] = {}
         """By partition and key, the old copies that go once the new one is confirmed."""
         self._restored_in: int | None = None
@@ -104,15 +105,13 @@ class DualTable(MutableMapping[K, N], Generic[K, N, O]):
 
     def pop(self, key: K, *default: Any) -> Any:  # noqa: ANN401 - as a table has it
         """As a table's, but it deletes where there is no value too: see `__delitem__`."""
-        try:
-            value = self[key]
-        except KeyError:
-            del self[key]
-            if not default:
-                raise
-            return default[0]
+        value = self.get(key, MISSING)
         del self[key]
-        return value
+        if value is not MISSING:
+            return value
+        if not default:
+            raise KeyError(key)
+        return default[0]
 
     def clear(self) -> None:
         """Raises NotImplementedError, as a table on RocksDB does."""
@@ -120,10 +119,10 @@ class DualTable(MutableMapping[K, N], Generic[K, N, O]):
 
     def __iter__(self) -> Iterator[K]:
         yield from self._new.table
-        yield from (key for key, _ in self._only_old())
+        yield from (key for key, slots in self._only_old() if self._cell.exists(slots, key))
 
     def __len__(self) -> int:
-        return len(self._new.table) + sum(1 for _ in self._only_old())
+        return sum(1 for _ in self)
 
     def items(self) -> ItemsView[K, N]:
         return _Items(self)
@@ -145,7 +144,7 @@ class DualTable(MutableMapping[K, N], Generic[K, N, O]):
         """The keys that only the old table has, in the active partitions of this process."""
         for partition, key in self._old.placed_keys():
             slots = self._at(partition)
-            if slots.new_value(key) is MISSING and self._cell.exists(slots, key):
+            if slots.new_value(key) is MISSING:
                 yield key, slots
 
     # How far it is.
@@ -174,16 +173,13 @@ class DualTable(MutableMapping[K, N], Generic[K, N, O]):
             self._passes.committed()
         self._passes.advance(self._sweep, has_rejects=bool(self._cell.rejects))
 
-    def _sweep(self, place: tuple[int, int], state: Pass, ends_at: float, limit: int) -> int:
+    def _sweep(self, partition: int, state: Pass, ends_at: float, limit: int) -> int:
         if self._old.is_in_memory:  # no key tells its partition: they are moved when they are written
             if not self._old.table.data:
                 state.end()
             return 0
         # With more at a time, Faust stops the flow of messages until its producer has kept up.
         limit = min(limit, self._app.producer.buffer.max_messages - len(self._leaving))
-        if limit <= 0:
-            return 0
-        _, partition = place
         raws = self._old.next_keys(partition, state.next_key, limit)
         for done, raw in enumerate(raws, 1):
             if (partition, raw) in self._leaving:
@@ -225,13 +221,14 @@ class DualTable(MutableMapping[K, N], Generic[K, N, O]):
 
     async def _on_recover(self) -> None:
         """The restore of an assignment is over. Faust ignores what is raised here."""
-        generation = self._restored_in = self._app.consumer_generation_id
+        self._restored_in = self._app.consumer_generation_id
         active = self._old.active_partitions()
-        names = {each: f"partition {each} of {self._passes.what}" for each in active}
-        self._passes.keep({(generation, each): Pass(names[each], self._old.estimate(each)) for each in active})
+        self._passes.keep(
+            {each: Pass(f"partition {each} of {self._passes.what}", self._old.estimate(each)) for each in active}
+        )
         self._cell.rejects.clear()
         self._leaving = {each: sent for each, sent in self._leaving.items() if each[0] in active}
-        old, new = (self._app.consumer.topic_partitions(side.topic) for side in (self._old, self._new))
+        old, new = (self._app.consumer.topic_partitions(each.topic) for each in (self._old, self._new))
         if old != new:
             self._refusal = RefusedError(
                 f"the topic {self._old.topic} has {old} partitions and {self._new.topic} has {new}",
@@ -389,12 +386,9 @@ class _OneTable(Generic[K, V]):
         No iterator outlives the call, nor a reference to the database: Faust closes it by letting it go.
         """
         found: list[bytes] = []
-        scan = Scan(self._database(partition), start or None, None, f"{self.table.name}-{partition}.db")
-        try:
+        with closing(Scan(self._database(partition), start or None, None, f"{self.table.name}-{partition}.db")) as scan:
             while len(found) < limit and (records := scan.pull(limit)):
                 found += [key for key, _ in records if key != rocksdb.Store.offset_key]
-        finally:
-            scan.close()
         return found[:limit]
 
     def estimate(self, partition: int) -> int:
