@@ -53,6 +53,16 @@ class Group:
         worker = self.start(lambda app: DualTable(*both(app), as_sum, share=1, **options))
         return worker, worker.made
 
+    def add_old(self, count: int) -> list[str]:
+        """So many more keys, all of partition 0."""
+        keys = [f"many{number}" for number in range(count)]
+        old = self.start(both)
+        for key in keys:
+            with event_in(old.app, 0):
+                old.made[1][key] = 1
+        old.settle()
+        return keys
+
     def rebuilt(self) -> tuple[dict[str, int], dict[str, Any]]:
         """The old and the new table, on another disk."""
         new, old = self.start(both, wiped=True).made
@@ -358,11 +368,7 @@ def test_a_slow_conversion_does_not_hold_the_loop(group: Group) -> None:
 
 
 def test_no_more_wait_for_the_producer_than_faust_lets_without_a_stop(group: Group) -> None:
-    old = group.start(both)
-    for number in range(300):
-        with event_in(old.app, 0):
-            old.made[1][f"many{number}"] = number
-    old.settle()
+    group.add_old(300)
     worker, table = group.dual()
     for _ in range(5):
         table.converge()
@@ -371,16 +377,12 @@ def test_no_more_wait_for_the_producer_than_faust_lets_without_a_stop(group: Gro
 
 def test_old_copies_that_go_behind_writes_go_together(group: Group) -> None:
     """Their deletes share requests to the broker; and they go too where nothing is moved meanwhile."""
-    old = group.start(both)
-    for number in range(120):
-        with event_in(old.app, 0):
-            old.made[1][f"many{number}"] = number
-    old.settle()
+    many = group.add_old(120)
     worker, table = group.dual()
     deletes = []
-    for number in range(120):
+    for key in many:
         with event_in(worker.app, 0):
-            table[f"many{number}"] = {"sum": number}
+            table[key] = {"sum": 2}
         sent = worker.pending
         worker.confirm(sent[0])
         deletes.append(len(sent) - 1)
@@ -389,12 +391,7 @@ def test_old_copies_that_go_behind_writes_go_together(group: Group) -> None:
 
 def test_old_copies_go_only_while_the_producer_has_room(group: Group) -> None:
     """Where it has none, Faust stops the flow of messages."""
-    many = [f"many{number}" for number in range(150)]
-    old = group.start(both)
-    for key in many:
-        with event_in(old.app, 0):
-            old.made[1][key] = 1
-    old.settle()
+    many = group.add_old(150)
     worker, table = group.dual()
     for key in many:
         with event_in(worker.app, 0):
@@ -446,10 +443,9 @@ def test_a_new_table_in_memory_takes_what_is_on_the_disk(group: Group) -> None:
 
 def test_partitions_that_are_not_open_yet_have_no_keys(group: Group) -> None:
     """As in a table of Faust: a view may be asked for while an assignment is taken over."""
-    worker, table = group.dual()
-    tables: Any = worker.app.tables
-    for each in ("counts", "totals"):
-        tables[each].data._dbs.clear()
+    _, table = group.dual()
+    for each in (table._old, table._new):
+        each._store._dbs.clear()
     assert (list(table), dict(table.items()), len(table)) == ([], {}, 0)
 
 
