@@ -110,8 +110,7 @@ def compile_fields(
     source: tuple[Field, ...], target: tuple[Field, ...], defaults: Carried, payload: tuple[Operation, ...] = IDENTITY
 ) -> tuple[Operation, ...] | None:
     """The operations for one pass over the source's fields; None where the target orders its fields differently."""
-    program: list[Operation] = []
-    checked: list[tuple[int, Field]] = []
+    program: list[Operation | Field] = []
     left = list(source)
     names = {field.name for field in source}
     for wanted in target:
@@ -119,49 +118,32 @@ def compile_fields(
             program.append(InsertSize())
             continue
         if wanted.name not in {field.name for field in left}:
-            inserted = None if wanted.name in names else _default(wanted, defaults)
-            if inserted is None:
+            if wanted.name in names or wanted.pack is None or wanted.name not in defaults:
                 return None  # already passed: another order; or without a default
-            program.append(inserted)
+            program.append(Insert(wanted.pack(defaults[wanted.name])))
             continue
-        skipped = _before(left, wanted)
-        if PAYLOAD in (each.name for each in skipped):
-            return None  # the target has the field behind the payload
-        program.extend(map(_skip, skipped))
-        field = left.pop(0)
+        while (field := left.pop(0)).name != wanted.name:
+            if field.name == PAYLOAD:
+                return None  # the target has the field behind the payload
+            program.append(_skip(field))
         if (field.framing, field.size) != (wanted.framing, wanted.size):
             return None
-        if field.prefixes:
-            checked.append((len(program), field))
-        program.extend(payload if field.name == PAYLOAD else [_copy(field, wanted)])
-    program.extend(map(_skip, left))
-    return _with_choices(program, checked)
+        program.extend(payload if field.name == PAYLOAD else [field if field.prefixes else _copy(field, wanted)])
+    program.extend(_skip(field) for field in left)
+    return _with_choices(program)
 
 
-def _default(wanted: Field, defaults: Carried) -> Operation | None:
-    return None if wanted.pack is None or wanted.name not in defaults else Insert(wanted.pack(defaults[wanted.name]))
-
-
-def _before(left: list[Field], wanted: Field) -> list[Field]:
-    """Take the fields before this one out of those that are left."""
-    found = []
-    while left[0].name != wanted.name:
-        found.append(left.pop(0))
-    return found
-
-
-def _with_choices(program: list[Operation], checked: list[tuple[int, Field]]) -> tuple[Operation, ...]:
-    """The program with a choice, by its prefix, in place of the copy of each of these fields.
-
-    `checked`: with the place of the copy in the program.
-    """
-    for place, field in reversed(checked):
-        assert field.size is not None
-        left = {prefix: field.size - len(prefix) for prefix in field.prefixes}
-        behind = program[place + 1 :]
-        cases = [(each, (Insert(each), *([Copy(size)] if size else []), *behind)) for each, size in left.items()]
-        program[place:] = [Choose(tuple(cases))]
-    return tuple(program)
+def _with_choices(program: list[Operation | Field]) -> tuple[Operation, ...]:
+    """The program, with a choice by its prefixes, of all that follows, in place of each field."""
+    behind: tuple[Operation, ...] = ()
+    for step in reversed(program):
+        if isinstance(step, Field):
+            assert step.size is not None
+            cases = ((each, (Insert(each), Copy(step.size - len(each)), *behind)) for each in step.prefixes)
+            behind = (Choose(tuple(cases)),)
+        else:
+            behind = (step, *behind)
+    return behind
 
 
 def _copy(field: Field, wanted: Field) -> Operation:
