@@ -159,49 +159,57 @@ def end_in_record(
     Raises:
         ChangelogFailedError: It cannot be read, or its copy is not confirmed.
     """
-    from confluent_kafka import KafkaError, KafkaException
-
-    found = _last_record(connection, topic, number, start, end)
-    if found is None or found.offsets is None:
-        return None
-    if found.offsets[0] == end - 1:
-        return found.offsets[0]
-    failures, doing = Failures(connection, ChangelogFailedError), f"write to topic {topic}, partition {number},"
-    answers: list[tuple[KafkaError | None, Message]] = []
-    with failures.explained(doing):
-        producer = _plain_producer(failures, topic, number, doing, patience)
-        producer.produce(
-            topic=topic,
-            partition=number,
-            key=found.keys[0],
-            value=found.values[0],
-            timestamp=found.timestamps[0] or 1,
-            headers=found.headers[0] if found.headers else None,
-            on_delivery=lambda *answer: answers.append(answer),
-        )
-        producer.flush(2 * patience)
-        error, message = answers[0] if answers else (KafkaError(KafkaError._MSG_TIMED_OUT), None)
-        if error is not None or message is None:
-            raise KafkaException(error)
-    written: int | None = message.offset()
-    assert written is not None
-    return written
-
-
-def _last_record(connection: Connection, topic: str, number: int, start: int, end: int) -> ChangelogBatch | None:
     last = None
     for batch in read(connection, topic, number, start, end):
         last = batch.part(len(batch) - 1, len(batch)) if len(batch) else last
+    if last is None or last.offsets is None:
+        return None
+    if last.offsets[0] == end - 1:
+        return last.offsets[0]
+    record = {
+        "partition": number,
+        "key": last.keys[0],
+        "value": last.values[0],
+        "timestamp": last.timestamps[0] or 1,
+        "headers": last.headers[0] if last.headers else None,
+    }
+    doing = f"write to topic {topic}, partition {number},"
+    return _produce(Failures(connection, ChangelogFailedError), topic, doing, [record], patience)
+
+
+def produce(connection: Connection, topic: str, records: Iterable[tuple[bytes | None, bytes]]) -> None:
+    """Write keys and values, to any partition, and wait until the broker has confirmed all. Raises BrokerError."""
+    fields = ({"key": key, "value": value} for key, value in records)
+    _produce(Failures(connection, BrokerError), topic, f"write to topic {topic}", fields)
+
+
+def _produce(
+    failures: Failures, topic: str, doing: str, records: Iterable[dict[str, Any]], patience: float = 60.0
+) -> int | None:
+    """Write records without a transaction, and wait until each is confirmed; the offset of the last one."""
+    from confluent_kafka import KafkaException, Producer
+
+    last: int | None = None
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        nonlocal last
+        if error is not None:
+            raise KafkaException(error)
+        last = message.offset()
+
+    largest = _largest_batch(failures, topic, 0, doing)
+    ours = {"enable.idempotence": True, "message.timeout.ms": int(patience * 1000), "message.max.bytes": largest}
+    with failures.explained(doing):
+        producer = Producer(failures.connection.settings({**ours, "error_cb": failures.on_error}))
+        for record in records:
+            while True:
+                try:
+                    producer.produce(topic, **record, on_delivery=delivered)
+                    break
+                except BufferError:  # the queue is full
+                    producer.poll(0.1)
+        producer.flush()
     return last
-
-
-def _plain_producer(failures: Failures, topic: str, number: int, doing: str, patience: float = 60.0) -> Producer:
-    """One without transactions."""
-    from confluent_kafka import Producer
-
-    ours = {"enable.idempotence": True, "message.timeout.ms": int(patience * 1000), "error_cb": failures.on_error}
-    largest = _largest_batch(failures, topic, number, doing)
-    return Producer(failures.connection.settings({**ours, "message.max.bytes": largest}))
 
 
 def _largest_batch(failures: Failures, topic: str, number: int, doing: str) -> int:
@@ -212,24 +220,3 @@ def _largest_batch(failures: Failures, topic: str, number: int, doing: str) -> i
         text = f"cannot {doing} at {failures.connection.bootstrap}: there is no such partition"
         raise failures.kind(text, hint="was the topic removed? run the same command again")
     return min(max(there.max_message_bytes, _BATCH_BYTES[0]), _BATCH_BYTES[-1])
-
-
-def produce(connection: Connection, topic: str, records: Iterable[tuple[bytes | None, bytes]]) -> None:
-    """Write keys and values, to any partition, and wait until the broker has confirmed all. Raises BrokerError."""
-    from confluent_kafka import KafkaException
-
-    def delivered(error: KafkaError | None, _: Message) -> None:
-        if error is not None:
-            raise KafkaException(error)
-
-    failures, doing = Failures(connection, BrokerError), f"write to topic {topic}"
-    with failures.explained(doing):
-        producer = _plain_producer(failures, topic, 0, doing)
-        for key, value in records:
-            while True:
-                try:
-                    producer.produce(topic, key=key, value=value, on_delivery=delivered)
-                    break
-                except BufferError:  # the queue is full
-                    producer.poll(0.1)
-        producer.flush()
