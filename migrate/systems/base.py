@@ -17,7 +17,7 @@ from typing import TypeVar
 from formats import Format
 from formats.partitioners import PARTITIONERS
 from formats.unsupported import UnsupportedKind
-from migrate.errors import RefusedError, did_you_mean
+from migrate.errors import RefusedError
 from migrate.model.display import plural
 from migrate.model.store_partition import ChangelogOffsets, Line, Segment, StorePartition
 from migrate.stores.regular_files import Folder
@@ -350,11 +350,6 @@ class System:
         """The kind of a store that probably cannot be converted, by its name or a sample of its keys."""
         kind = next((kind for kind in self.unsupported if kind.may_be_kind_of(store)), None)
         return self.discovery.kind_of_timed_keys(families) if kind is None and keys_begin_with_time else kind
-
-
-def those_there(name: str, known: Sequence[str]) -> str:
-    """A hint for a name that is not among these: the most similar one, and all of them."""
-    return f"{did_you_mean(name, known)} there are: {', '.join(known) or 'none'}".strip()
 
 
 def not_a_segment(path: Path, partition: StorePartition, name: str) -> RefusedError:

@@ -108,10 +108,7 @@ class _FaustTables(FlatStores):
     path_hint = "let [source] path name the directory of the application's version, <datadir>/v<version>"
     folder = _TABLES
     called = "table"
-
-    def lack(self, path: Path) -> str:
-        there = (path / _TABLES).is_dir()
-        return "" if there else f"holds no directory {_TABLES!r}, where Faust has its tables"
+    lack = f"holds no directory {_TABLES!r} with tables of Faust"
 
     def place(self, task: str, store: str, *, is_segmented: bool) -> Path:
         return Path(_TABLES, f"{store}-{task}.db")

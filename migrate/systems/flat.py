@@ -9,12 +9,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from migrate.errors import RefusedError
+from migrate.errors import RefusedError, did_you_mean
 from migrate.model.store_partition import ChangelogOffsets, StorePartition
 from migrate.stores.regular_files import check_directory
-from migrate.stores.rocksdb.database import open_read_only
+from migrate.stores.rocksdb.database import Database, open_read_only
 from migrate.stores.rocksdb.layout import is_rocksdb
-from migrate.systems.base import ChangelogNames, Discovery, StoreDirectory, StoredOffsets, StoreLayout, those_there
+from migrate.systems.base import ChangelogNames, Discovery, StoreDirectory, StoredOffsets, StoreLayout
 
 
 class FlatStores(StoreLayout):
@@ -26,20 +26,18 @@ class FlatStores(StoreLayout):
     folder: str = ""
     """Where the stores lie in `[source] path`."""
     called: str = "store"
-
-    @abstractmethod
-    def lack(self, path: Path) -> str:
-        """What a directory without any store lacks, as the end of a sentence; empty: it is an application's."""
+    lack: str
+    """What a directory without stores lacks, as the end of a sentence."""
 
     def find(self, path: Path, stores: Sequence[str], *, is_segmented: bool) -> list[StorePartition]:
         check_directory(path, hint=self.path_hint)
         every = self._directories(path)
-        if not every and (lack := self.lack(path)):
-            raise RefusedError(f"{path} {lack}", hint=self.path_hint)
+        if not every:
+            raise RefusedError(f"{path} {self.lack}", hint=self.path_hint)
         names = sorted({each.store for each in every})
         if missing := [store for store in stores if store not in names]:
             text = f"no {self.called} {missing[0]!r} in {path / self.folder}"
-            raise RefusedError(text, hint=those_there(missing[0], names))
+            raise RefusedError(text, hint=f"{did_you_mean(missing[0], names)} there are: {', '.join(names)}".strip())
         return [
             StorePartition(id=f"{each.task}/{store}", store=store, task=each.task, path=each.path.relative_to(path))
             for store in stores
@@ -75,7 +73,7 @@ class OffsetInside(StoredOffsets, ABC):
 
     def within(self, application: str, partition: StorePartition, directories: Iterable[Path]) -> ChangelogOffsets:
         with open_read_only(next(iter(directories))) as database:
-            value = database.get(self.family, self.key) if self.family in database.families else None
+            value = entry(database, self.family, self.key)
         offset = None if value is None else self.decoded(value)
         topic = self.names.topic(application, partition)
         return ChangelogOffsets(lines=() if offset is None else ((topic, _number(partition), offset),))
@@ -83,6 +81,11 @@ class OffsetInside(StoredOffsets, ABC):
     def entries(self, partition: StorePartition, positions: ChangelogOffsets) -> dict[str, dict[bytes, bytes]]:
         known = [offset for _, _, offset in positions.lines if offset >= 0]
         return {self.family: {self.key: self.encoded(known[0])}} if known else {}
+
+
+def entry(database: Database, family: str, key: bytes) -> bytes | None:
+    """A value; None: there is no such key, or no such column family."""
+    return database.get(family, key) if family in database.families else None
 
 
 def _number(partition: StorePartition) -> int:

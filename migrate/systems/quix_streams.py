@@ -29,7 +29,7 @@ from migrate.stores.rocksdb.database import Database, open_read_only
 from migrate.stores.rocksdb.layout import is_rocksdb
 from migrate.stores.rocksdb.options_file import read_options
 from migrate.systems.base import ChangelogNames, Discovery, StoreDirectory, System
-from migrate.systems.flat import FlatStores, OffsetInside
+from migrate.systems.flat import FlatStores, OffsetInside, entry
 
 _LATER = "leave it as it is: this version converts the state of plain functions alone"
 _UNSUPPORTED = (
@@ -80,8 +80,10 @@ class _QuixDiscovery(Discovery):
         stores = Folder(path)
         streams = sorted((stream, store) for store in stores.folders for stream in stores.inside(store).folders)
         for stream, store in streams:
-            for each in _partitions(path / store / stream):
-                yield StoreDirectory(f"{stream}/{each.name}", store, each)
+            there = stores.inside(store).inside(stream)
+            for number in sorted(filter(str.isdecimal, there.folders), key=int):
+                if is_rocksdb(there.path / number):
+                    yield StoreDirectory(f"{stream}/{number}", store, there.path / number)
 
     def is_part(self, relative: Path) -> bool:
         return len(relative.parts) <= 3
@@ -108,24 +110,15 @@ class _QuixDiscovery(Discovery):
         return None
 
 
-def _partitions(stream: Path) -> list[Path]:
-    numbered = (stream / name for name in Folder(stream).folders if name.isdecimal())
-    return sorted((path for path in numbered if is_rocksdb(path)), key=lambda path: int(path.name))
-
-
 def _is_half_stamped(database: Database) -> bool:
     """Whether values have begun to get a time, and not all have one: what is left over of that does not count."""
     there = {*database.families}
     unfinished = any(family in there and database.sample(family, None, 1).keys for family in TTL_UNFINISHED)
-    unfinished |= any(_entry(database, key) for key in (b"__ttl_backfill_in_progress__", b"__ttl_adopt_pending__"))
-    if not _entry(database, b"__ttl_enabled__"):
+    flags = (b"__ttl_backfill_in_progress__", b"__ttl_adopt_pending__")
+    unfinished |= any(entry(database, METADATA, key) for key in flags)
+    if not entry(database, METADATA, b"__ttl_enabled__"):
         return unfinished or not there.isdisjoint((TTL_INDEX, TTL_SYSTEM))
-    is_done = TTL_SYSTEM in there and database.get(TTL_SYSTEM, b"__ttl_migration_done__")
-    return unfinished and not is_done
-
-
-def _entry(database: Database, key: bytes) -> bytes | None:
-    return database.get(METADATA, key) if METADATA in database.families else None
+    return unfinished and not entry(database, TTL_SYSTEM, b"__ttl_migration_done__")
 
 
 class _QuixStores(FlatStores):
@@ -133,9 +126,7 @@ class _QuixStores(FlatStores):
 
     discovery = _QuixDiscovery()
     path_hint = "let [source] path name the directory of the consumer group, <state_dir>/<consumer group>"
-
-    def lack(self, path: Path) -> str:
-        return "holds no store: no RocksDB directory <store>/<stream>/<n>"
+    lack = "holds no store: no RocksDB directory <store>/<stream>/<n>"
 
     def sibling(self, partition: StorePartition, number: int) -> str:
         return f"{Path(partition.task).parent}/{number}"
