@@ -85,15 +85,13 @@ class QueryCheckpoint:
         return int(self._offsets[0]["batchWatermarkMs"])
 
     @cached_property
-    def topics(self) -> set[str]:
-        sources = (each for each in self._offsets[1:] if isinstance(each, dict))
-        return {topic for each in sources for topic, offsets in each.items() if isinstance(offsets, dict)}
-
-    @cached_property
-    def directories(self) -> dict[str, Directory]:
-        found = {}
-        for number, source in enumerate(self._offsets[1:]):
-            if isinstance(source, dict) and "logOffset" in source:
+    def sources(self) -> dict[str, Directory | None]:
+        """What the query reads, by name; None: a topic."""
+        found: dict[str, Directory | None] = {}
+        for number, offsets in enumerate(self._offsets[1:]):
+            known = offsets if isinstance(offsets, dict) else {}
+            found |= {topic: None for topic, each in known.items() if isinstance(each, dict)}
+            if "logOffset" in known:
                 logged = self.spark.read.text(f"{self.path}/sources/{number}").where("value like '{%'")
                 path = F.get_json_object("value", "$.path")
                 folder, name = F.regexp_replace(path, "/[^/]*$", ""), F.regexp_extract(path, "[^/]*$", 0)
@@ -102,18 +100,17 @@ class QueryCheckpoint:
                     found[_plain(row["folder"])] = Directory(_plain(row["folder"]), suffix)
         return found
 
-    def source(self, to: str) -> str | Directory:
-        """The topic, or the directory, that the query reads under that name. Raises RefusedError."""
-        if to in self.topics:
-            return to
-        directory = self.directories.get(_plain(to))
-        if directory is None:
-            known = ", ".join(sorted({*self.topics, *self.directories})[:5]) or "no files and no topic"
+    def source(self, to: str) -> Directory | None:
+        """The directory of that name among what the query reads; None: it is a topic. Raises RefusedError."""
+        name = to if to in self.sources else _plain(to)
+        if name not in self.sources:
+            known = ", ".join(sorted(self.sources)[:5]) or "no files and no topic"
             raise RefusedError(
                 f"{to} is no source of this query, which reads {known}",
                 hint="Spark takes no second source: name its topic, or the directory of a file that it has read",
             )
-        if directory.suffix.endswith(_BINARY):
+        directory = self.sources[name]
+        if directory is not None and directory.suffix.endswith(_BINARY):
             raise RefusedError(
                 f"the files in {to} are no lines of text: {directory.suffix}",
                 hint="write the markers with a program of yours; `--to` takes JSON, CSV without a header, or text",

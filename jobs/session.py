@@ -16,7 +16,7 @@ import tempfile
 import threading
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from importlib.resources import as_file, files
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -119,11 +119,8 @@ def write_whole(context: SparkContext, folder: str, name: str, content: bytes) -
     path = gateway().jvm.org.apache.hadoop.fs.Path
     hidden, file = path(folder, f".{name}"), path(folder, name)
     files = file.getFileSystem(context._jsc.hadoopConfiguration())
-    out = files.create(hidden, False)
-    try:
+    with closing(files.create(hidden, False)) as out:
         out.write(content)
-    finally:
-        out.close()
     if not files.rename(hidden, file):
         raise RefusedError(f"{folder}/.{name} cannot be renamed", hint="see that the directory can be written")
 

@@ -18,7 +18,7 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from formats.function import describe_error
-from jobs.query_checkpoint import Directory, QueryCheckpoint
+from jobs.query_checkpoint import QueryCheckpoint
 from jobs.session import spark_context
 from migrate.batch.changelog.broker_access import connection_by_options
 from migrate.errors import RefusedError, SpecError
@@ -30,8 +30,6 @@ from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.mistakes import FUNCTION
 from migrate.spec.user_function import load_function
 
-Record = tuple[bytes | None, bytes]
-"""Key and value."""
 Marker = Callable[[Row], Any]
 _READING = "see that the query is stopped, and that this Spark is not older than the query's"
 _WATCH_SECONDS = 2.0
@@ -61,21 +59,21 @@ def sweep(
         spark = SparkSession(context)
         _ = spark.streams.active  # PySpark 4.1 reads no state before that
         before, began = QueryCheckpoint(spark, checkpoint), time.monotonic()
-        source = before.source(to)
+        directory = before.source(to)
         keys = before.old_keys(variable).select("key").distinct()
         left = keys.count()
         # In another order each time: else keys that the processor has to leave would be in the way of all others.
         rows = keys.orderBy(F.rand()).limit(limit).collect()
-        records = [_record(function, row["key"], is_line=isinstance(source, Directory)) for row in rows]
+        records = [_record(function, row["key"], is_line=directory is not None) for row in rows]
         time.sleep(max(0.0, began + _WATCH_SECONDS - time.monotonic()))
         if QueryCheckpoint(spark, checkpoint).position != before.position:
             raise RefusedError(
                 "the query is running: its checkpoint changed while the keys were listed",
                 hint="stop it, and run the same command again; nothing was written",
             )
-        if records and isinstance(source, Directory):
+        if records and directory is not None:
             with _explained(f"write to {to}", "see that files can be written there, then run the same command again"):
-                source.write(spark, [value for _, value in records])
+                directory.write(spark, [value for _, value in records])
         elif records:
             produce(_connection(bootstrap, config), to, records)
         return SweepReport(
@@ -97,8 +95,8 @@ def _load(reference: str) -> Marker:
     return load_function(ref, "--marker", "run this in the folder of the module, or name that in PYTHONPATH")
 
 
-def _record(marker: Marker, key: Row, *, is_line: bool) -> Record:
-    """The record of one key: for a topic it may be a pair, Kafka's key and the value. Raises SpecError."""
+def _record(marker: Marker, key: Row, *, is_line: bool) -> tuple[bytes | None, bytes]:
+    """Kafka's key, which the marker of a topic may have, and the value. Raises SpecError."""
     try:
         made = marker(key)
     except KeyboardInterrupt:
