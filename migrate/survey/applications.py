@@ -14,7 +14,6 @@ from migrate.stores.regular_files import Folder
 from migrate.survey.databases import formats_of, samples_of
 from migrate.survey.inspect_report import (
     DatabaseReport,
-    FamilyReport,
     Likeness,
     PlaceReport,
     StoreKind,
@@ -157,16 +156,9 @@ def _store(inspected: list[tuple[StoreDatabase, DatabaseReport]]) -> StoreReport
         formats=formats,
         likeness=tuple(Likeness.model_validate(each, from_attributes=True) for each in samples),
         hint="" if unsupported is not None and unsupported.is_certain else hint(samples),
-        names=dict(_names(data).most_common()),
+        names=dict(sum((Counter(family.names) for family in data), Counter[str]()).most_common()),
         unsupported=unsupported,
     )
-
-
-def _names(families: Iterable[FamilyReport]) -> Counter[str]:
-    found: Counter[str] = Counter()
-    for family in families:
-        found.update(family.names)
-    return found
 
 
 def _kind(formats: Iterable[str], *, is_segmented: bool) -> StoreKind:
