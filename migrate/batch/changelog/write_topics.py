@@ -57,11 +57,9 @@ def write_changelogs(context: Context, executor: Executor) -> None:
         permit = permit_for(context, (transactional_id(context.plan.migration_id, part) for part in pending))
         work = Work(context, cluster.connection)
         _write(context, executor, (work.task(part, contents[part], permit) for part in pending))
-        with cluster_of(context.spec) as cluster:
-            end_writing(cluster, context.home)
-    if target_system(context.spec).offsets.waits_for_record:
-        with cluster_of(context.spec) as cluster:
-            _end_in_records(context, cluster)
+    with cluster_of(context.spec) as cluster:
+        end_writing(cluster, context.home)
+        _end_in_records(context, cluster)
 
 
 def _end_in_records(context: Context, cluster: Cluster) -> None:
