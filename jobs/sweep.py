@@ -103,16 +103,16 @@ def _record(marker: Marker, key: Row, *, is_line: bool) -> tuple[bytes | None, b
         raise
     except BaseException as error:  # `sys.exit()` would say that no key is left
         raise SpecError(f"the marker of {key} fails: {describe_error(error)}", hint="fix the function") from error
-    record_key, value = made if isinstance(made, tuple) and len(made) == 2 and not is_line else (None, made)
-    parts = [part.encode() if isinstance(part, str) else part for part in (record_key, value)]
-    if not isinstance(parts[1], bytes) or not parts[1] or not isinstance(parts[0], bytes | None):
+    parts = made if isinstance(made, tuple) and len(made) == 2 and not is_line else (None, made)
+    record_key, value = (part.encode() if isinstance(part, str) else part for part in parts)
+    if not isinstance(value, bytes) or not value or not isinstance(record_key, bytes | None):
         raise SpecError(
             f"the marker of {key} is {made!r}: not a text, nor bytes",
             hint="give a row of the query's source, never null: that would delete in a compacted topic",
         )
-    if is_line and b"\n" in parts[1]:
+    if is_line and b"\n" in value:
         raise SpecError(f"the marker of {key} has several lines", hint="a line of the file is one row")
-    return parts[0], parts[1]
+    return record_key, value
 
 
 def _connection(bootstrap: str | None, config: str | None) -> Connection:
