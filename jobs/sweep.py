@@ -110,7 +110,7 @@ def _record(marker: Marker, key: Row, *, is_line: bool) -> tuple[bytes | None, b
             f"the marker of {key} is {made!r}: not a text, nor bytes",
             hint="give a row of the query's source, never null: that would delete in a compacted topic",
         )
-    if is_line and b"\n" in value:
+    if is_line and re.search(rb"[\r\n]", value):
         raise SpecError(f"the marker of {key} has several lines", hint="a line of the file is one row")
     return record_key, value
 

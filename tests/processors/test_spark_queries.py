@@ -39,6 +39,11 @@ def with_a_break(key: tuple[str]) -> bytes:
     return b"{}\n{}"
 
 
+def with_a_return(key: tuple[str]) -> str:
+    """Spark reads two lines."""
+    return "{}\r{}"
+
+
 def nothing(key: tuple[str]) -> None: ...
 
 
@@ -191,6 +196,7 @@ def test_a_sweep_that_cannot_be_meant_is_refused(
         sweep(tmp_path, "--to", "orders"): (6, "Spark takes no second source"),
         sweep(tmp_path, marks="nothing"): (2, "is None: not a text, nor bytes next: give a row of the query's source"),
         sweep(tmp_path, marks="with_a_break"): (2, "has several lines"),
+        sweep(tmp_path, marks="with_a_return"): (2, "has several lines"),
         sweep(tmp_path, marks="ending"): (2, "fails: SystemExit"),
         sweep(tmp_path, marks="markr"): (2, "has no function 'markr' next: did you mean 'marker'?"),
         sweep(tmp_path, "--marker", "marker"): (2, "names no function"),
