@@ -262,10 +262,8 @@ class Standing:
         After a revision one of them must have been in full: only that shows that the chunks which it did not rewrite
         are as its function would make them.
         """
-        last, newest = self._last(*_COMPARED), {*self.newest.values()}
-        has_all_tails = self.tails.keys() <= self.newest.keys()
-        if last is not self._last(*_COMPARED, Step.ASSEMBLED):
-            return False  # a store partition was assembled again since, maybe in the same folder
+        last = self._last(*_COMPARED, Step.ASSEMBLED)  # one may be assembled again since, in the same folder
+        newest, has_all_tails = {*self.newest.values()}, self.tails.keys() <= self.newest.keys()
         if not has_all_tails or last is None or last.step is not Step.VERIFIED or not newest <= self._compared(last):
             return False
         found = (row for row in self.rows if row.step is Step.VERIFIED and newest <= self._compared(row))
