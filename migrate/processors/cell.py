@@ -149,11 +149,9 @@ class DualCell(Generic[K, N, O]):
             raise  # a failure of the system, not of the value
         except Exception as error:
             raise self._reject(slots, key, f"convert raised {type(error).__name__}: {error}") from error
-        if value is not None:
-            return value
-        if not self._may_drop:
+        if value is None and not self._may_drop:
             raise self._reject(slots, key, "convert drops it (it returns None): if that is meant, give may_drop=True")
-        return MISSING
+        return MISSING if value is None else value
 
     def _reject(self, slots: Slots[K, N, O], key: K, reason: str) -> ConversionError:
         name = slots.key_bytes(key)
