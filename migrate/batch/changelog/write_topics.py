@@ -82,8 +82,7 @@ def ended_in_record(context: Context, cluster: Cluster, changelog: Changelog, la
     """The offset of the last record of the new topic, which was at `last`: it is written once more, outside of any
     transaction, where the owner would wait for the marker that is behind it.
     """
-    waits = target_system(context.spec).offsets.waits_for_record
-    if last is None or not waits:
+    if last is None or not target_system(context.spec).offsets.waits_for_record:
         return last
     settled(cluster, changelog)  # which may have asked for the end just before the marker was there
     end = cluster.ends_of(changelog.new_topic, changelog.number).end
