@@ -69,6 +69,7 @@ REAL = (
     "spark",
     "stores/test_unreadable.py::test_what_is_to_be_done_about_zlib_does_it",
     "systems/test_owner_versions.py",
+    "systems/test_toy_changelogs.py",
     "test_typed_project.py",
     "tutorials/test_pages.py",
 )
@@ -144,6 +145,7 @@ LONG = (
     "spark/test_masters.py::test_a_master_that_does_not_answer_is_a_refusal[doctor-yarn]",
     "spark/test_speculation.py",
     "spark/test_spark_submit.py::test_a_session_of_the_user_s_takes_several_runs_and_leaves_nothing",
+    "systems/test_toy_changelogs.py::test_what_came_since_a_snapshot_is_caught_up_with_in_each_family[assembled-with-its-tail]",
     "tutorials/test_walk.py",
 )
 """Of `make test-long`: too long for every change, or tests of the tests themselves."""
@@ -170,7 +172,7 @@ GROUPS = {
         "queries/routing/test_real_group.py",
         "serve/test_group_hosts.py",
     ),
-    "hosts": ("live/faust", "live/quix"),  # they mostly wait: so with a broker of their own, beside the others
+    "hosts": ("live/faust", "live/quix", "systems/test_toy_changelogs.py"),  # they wait: so with their own broker
     "live": ("live",),
     "install": ("install/test_fresh_environments.py",),
     "spark": (

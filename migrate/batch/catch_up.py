@@ -163,7 +163,8 @@ def _check(context: Context) -> None:
 def _is_settled(standing: Standing) -> bool:
     """Whether everything that the tails need is done; those of copies are written by other hosts."""
     written = standing.changelogs
-    return standing.is_assembled and not written.unwritten_tails(standing.tails) and not written.unread_tails
+    is_made = standing.is_assembled and not standing.awaits_comparison
+    return is_made and not written.unwritten_tails(standing.tails) and not written.unread_tails
 
 
 def _take_tails(context: Context, executor: Executor, tasks: Sequence[TailTask]) -> tuple[Tail, ...]:

@@ -255,32 +255,41 @@ def test_a_partition_that_no_host_has_is_made_of_its_changelog(broker: Broker, t
     assert not app.folder("counts", 1).exists()
 
 
-def test_what_came_since_a_snapshot_is_caught_up_with_in_each_family(broker: Broker, tmp_path: Path) -> None:
-    app = App("toy-caught-up", tmp_path, broker, "new-topic", run={"source": "snapshot"}).make()
+CHANGES: dict[str, dict[bytes, bytes | None]] = {
+    "default": {b"key-0001": b"changed", b"key-0002": None},
+    "totals": {b"key-0002": b"total", b"key-0003": None, b"new": b"1"},
+}
+
+
+def changed(before: Content) -> Content:
+    """With what came later."""
+    found = {family: {**before[family], **entries} for family, entries in CHANGES.items()}
+    return {
+        family: {key: value for key, value in sorted(entries.items()) if value is not None}
+        for family, entries in found.items()
+    }
+
+
+@pytest.mark.parametrize("stopped_at", [0, 1, 2], ids=["", "assembled-with-its-tail", "assembled-with-its-offset"])
+def test_what_came_since_a_snapshot_is_caught_up_with_in_each_family(
+    stopped_at: int, broker: Broker, tmp_path: Path
+) -> None:
+    app = App(f"toy-caught-up-{stopped_at}", tmp_path, broker, "new-topic", run={"source": "snapshot"}).make()
     snapshot(app.spec)
     run(app.spec)
-    changes: dict[str, dict[bytes, bytes | None]] = {
-        "default": {b"key-0001": b"changed", b"key-0002": None},
-        "totals": {b"key-0002": b"total", b"key-0003": None, b"new": b"1"},
-    }
-    expected = [app.old(number) for number in (0, 1)]
-    for family, entries in changes.items():
-        for key, value in entries.items():
-            expected[0][family].pop(key, None)
-            if value is not None:
-                expected[0][family][key] = value
-    last = app.write(0, changes)
+    last = app.write(0, CHANGES)
     with open_store(app.folder("counts", 0)) as database:
-        for family, entries in changes.items():
+        for family, entries in CHANGES.items():
             for key, value in entries.items():
                 if value is None:
                     del database.get_column_family(family)[key]
                 else:
                     database.get_column_family(family)[key] = value
         database.get_column_family(METADATA)[CHANGELOG_OFFSET] = last.to_bytes(8, "big")
+    if stopped_at:
+        raises(StoppedError, "", catch_up, app.spec, on_event=StopAt("assemble.committed", stopped_at))
     catch_up(app.spec)
     cutover(app.spec)
-    for number in (0, 1):
-        wanted = {family: dict(sorted(each.items())) for family, each in converted(expected[number]).items()}
-        assert app.stored(app.store, number) == app.restored(app.store, number) == wanted
+    for number, content in enumerate((changed(app.old(0)), app.old(1))):
+        assert app.stored(app.store, number) == app.restored(app.store, number) == converted(content)
         app.check_offset(app.store, number)

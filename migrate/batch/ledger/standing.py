@@ -270,6 +270,12 @@ class Standing:
         return self.revision is None or (bool(newest) and any(row.verification.mode == "full" for row in found))
 
     @property
+    def awaits_comparison(self) -> bool:
+        """Whether a store partition was assembled after the last comparison; False without one."""
+        last = self._last(*_COMPARED, Step.ASSEMBLED)
+        return self.verification is not None and last is not None and last.step is Step.ASSEMBLED
+
+    @property
     def tables(self) -> Tables | None:
         """The digests of the tables of the new stores that a comparison has found right; None: none were recorded."""
         newest = {*self.newest.values()}

@@ -14,7 +14,7 @@ from migrate.batch.ledger.standing import Standing
 from migrate.batch.plan.new_stores import kept_databases
 from migrate.batch.steps.assemble import assemble, by_place
 from migrate.batch.steps.comparisons import Subject
-from migrate.batch.steps.verify import compare_offsets, mismatch_error, record, with_result
+from migrate.batch.steps.verify import compare_offsets, mismatch_error, record, verify, with_result
 from migrate.kafka.latest import unpacked
 from migrate.model.comparison import Mismatch, Verification, Verified, as_verified, differing
 from migrate.model.ledger_row import Step
@@ -30,10 +30,17 @@ def state_offsets(context: Context, executor: Executor) -> None:
 
 
 def assemble_again(context: Context, executor: Executor) -> None:
-    """Assemble the new stores that lack something, and compare what has changed. Raises VerificationError."""
+    """Assemble the new stores that lack something, and compare what has changed. Raises VerificationError.
+
+    Where an earlier command ended between the two, all is compared: nothing tells any more which tables were right.
+    """
+    was_interrupted = context.standing.awaits_comparison
     verified = _verified_inodes(context.standing)
     assemble(context)
     if context.standing.is_verified:
+        return
+    if was_interrupted:
+        verify(context, executor)
         return
     databases = (each for part in context.plan.store_partitions for each in kept_databases(context.plan, part))
     subject = Subject(context, tuple(databases))

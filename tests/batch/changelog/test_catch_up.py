@@ -12,9 +12,10 @@ from migrate import RefusedError, VerificationError, catch_up, cutover, rejects,
 from migrate.batch.changelog import tails
 from migrate.batch.ledger.table import Ledger
 from migrate.batch.steps import assemble
-from migrate.errors import DroppedError, FencedError, RejectedError
+from migrate.errors import CorruptionError, DroppedError, FencedError, RejectedError
 from migrate.model.events import TAIL_EVENTS, Event
 from tests.batch.changelog.support import NOW, TASKS, WINDOW, App, applied, entries_of, killed, stored, tail_of
+from tests.batch.switch.support import StopAt, StoppedError
 from tests.broker.broker import Broker
 from tests.shared.windowed import window_key
 from tests.support import KEY_VALUE, TIMESTAMPED, flip_byte, raises
@@ -89,6 +90,16 @@ def test_a_table_that_was_damaged_before_a_catch_up_is_not_vouched_for_by_it(bro
     app.write(app.topic, 0, {b"key-00000-0": (b"new", NOW)})
     catch_up(app.spec)
     raises(RefusedError, "not as it was verified", cutover, app.spec)
+
+
+def test_nor_is_it_where_that_one_ended_before_it_compared(broker: Broker, tmp_path: Path) -> None:
+    app = App("tail-damaged-stopped", tmp_path, broker, count=2000).make()
+    run(app.spec)
+    file = max((app.spec.home / "new").rglob("*.sst"), key=lambda each: each.stat().st_size)
+    flip_byte(file, file.stat().st_size // 2, 0x10)
+    app.write(app.topic, 0, {b"key-00000-0": (b"new", NOW)})
+    raises(StoppedError, "", catch_up, app.spec, on_event=StopAt("assemble.committed"))
+    raises(CorruptionError, "", catch_up, app.spec)
 
 
 def test_a_windowed_store_gets_new_segments_and_loses_expired_ones(broker: Broker, tmp_path: Path) -> None:
