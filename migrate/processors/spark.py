@@ -12,6 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from itertools import chain
+from reprlib import repr
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from migrate.dual.converging import Progress
@@ -122,7 +123,7 @@ class _Dual(ABC):
         """
         if new[0] == old[0]:
             raise SpecError(f"{new[0]} is the new variable and the old one", hint="give the new one another name")
-        if new[1 : self._schemas] != old[1 : self._schemas]:
+        if type(new[1]) is type(old[1]) and new[1 : self._schemas] != old[1 : self._schemas]:
             raise SpecError(
                 f"the keys of {old[0]} are {old[1]}, those of {new[0]} {new[1]}", hint="give both the same schema"
             )
@@ -130,6 +131,7 @@ class _Dual(ABC):
         self._may_drop = may_drop
         new_state, old_state = self._declare(handle, new), self._declare(handle, old)
         self._new, self._old = new_state.variable, old_state.variable
+        self._check = _checker(new[self._schemas], self._new)
         expires = new[1 + self._schemas :] not in ((), (None,))
         self._copies = _Copies(old[0], new_state, old_state, expires=expires)
         self._cell: DualCell[_Key, Any, Any] = DualCell(self._converted, on_reject=on_reject, may_drop=may_drop)
@@ -141,8 +143,14 @@ class _Dual(ABC):
 
     def _converted(self, old: Any) -> Any:  # noqa: ANN401 - a row, or of a list the rows
         row = self._convert(old)
-        if row is not None and not isinstance(row, tuple):
+        if row is None:
+            return None
+        if not isinstance(row, tuple):
             raise TypeError(f"it gave {type(row).__name__}, not a tuple")
+        try:
+            self._check(_plain(row))
+        except Exception as error:
+            raise TypeError(f"it gave {repr(row)}, which the new schema does not take: {error}") from error
         return row
 
     def converge(self) -> bool:
@@ -291,6 +299,32 @@ class DualMap(_Dual):
 
 def _or_none(value: Row | Missing) -> Row | None:
     return None if value is MISSING else value
+
+
+def _checker(schema: Any, state: object) -> Callable[[Any], object]:  # noqa: ANN401 - a text, or PySpark's StructType
+    """What raises for a row that is not of the schema, of which PySpark would write null, or a part.
+
+    Of a text PySpark's handle knows the parsed schema; TwsTester's does not, and writes rows as they are.
+    """
+    for name in ("_valueStateClient", "_listStateClient", "_mapStateClient"):
+        if (client := getattr(state, name, None)) is not None:
+            schema = client.value_schema if name == "_mapStateClient" else client.schema
+    if isinstance(schema, str):
+        return lambda row: None
+    from pyspark.sql.types import _make_type_verifier
+
+    verify: Callable[[Any], object] = _make_type_verifier(schema)
+    return verify
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - of a row
+    """As PySpark takes values of numpy and pandas."""
+    for name in ("tolist", "to_pydatetime", "to_pytimedelta"):
+        if hasattr(value, name):
+            return getattr(value, name)()
+    if isinstance(value, list | tuple):
+        return [*map(_plain, value)]
+    return {_plain(key): _plain(each) for key, each in value.items()} if isinstance(value, dict) else value
 
 
 def _tell_grouping_keys(handle: _Handle, begin: Callable[[object], None]) -> None:

@@ -8,10 +8,12 @@ from collections.abc import Callable
 from typing import Any
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 from pyspark.sql.streaming.tws_tester import TwsTester
+from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
 from migrate import ConversionError, RefusedError, SpecError
 from migrate.processors.spark import DualList, DualMap, DualValue
@@ -220,6 +222,26 @@ def test_what_cannot_be_converted_is_named_by_its_grouping_key() -> None:
     assert calls.processor.dual.rejects() == [(b"a count", reason), (b"b count", reason)]
     assert calls.processor.dual.progress.rejected == 2
     assert raises(ConversionError, "not a tuple", calls.do, "b", lambda dual: dual.get()).key == b"b count"
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ((1, 0), "DoubleType"),
+        ((1 << 63, 0.0), "OUT_OF_BOUNDS"),
+        ((1,), "fields"),
+        ((np.int64(1), np.float32(0.5)), ""),
+        ((1, None), ""),
+    ],
+    ids=str,
+)
+def test_a_row_that_the_new_schema_does_not_take_is_a_reject(row: tuple[Any, ...], reason: str) -> None:
+    """PySpark would write null for it, and the old value would be gone."""
+    schema = StructType([StructField("n", LongType()), StructField("sum", DoubleType())])
+    calls = totals(new=("totals", schema), convert=lambda _: row, on_reject="quarantine")
+    calls.tester.updateValueState("count", "a", (1,))
+    assert calls.do("a", lambda dual: dual.converge()) is (not reason)
+    assert [reason in why for _, why in calls.processor.dual.rejects()] == [True] * bool(reason)
 
 
 def test_a_handle_that_cannot_be_is_refused() -> None:
