@@ -9,6 +9,7 @@ A variable may have a time to live, as the last of its arguments. When a value m
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from itertools import chain
@@ -131,11 +132,11 @@ class _Dual(ABC):
         self._may_drop = may_drop
         new_state, old_state = self._declare(handle, new), self._declare(handle, old)
         self._new, self._old = new_state.variable, old_state.variable
-        self._check = _checker(new[self._schemas], self._new)
         expires = new[1 + self._schemas :] not in ((), (None,))
         self._copies = _Copies(old[0], new_state, old_state, expires=expires)
         self._cell: DualCell[_Key, Any, Any] = DualCell(self._converted, on_reject=on_reject, may_drop=may_drop)
         _tell_grouping_keys(handle, self._copies.begin)
+        self._check = _checker(new[self._schemas], self._new)
 
     @staticmethod
     @abstractmethod
@@ -311,9 +312,10 @@ def _checker(schema: Any, state: object) -> Callable[[Any], object]:  # noqa: AN
             schema = client.value_schema if name == "_mapStateClient" else client.schema
     if isinstance(schema, str):
         return lambda row: None
-    from pyspark.sql.types import _make_type_verifier
-
-    verify: Callable[[Any], object] = _make_type_verifier(schema)
+    makers = (getattr(sys.modules[each.__module__], "_make_type_verifier", None) for each in type(schema).__mro__)
+    if (make := next(filter(None, makers), None)) is None:
+        raise _untested("check a row")
+    verify: Callable[[Any], object] = make(schema)
     return verify
 
 
@@ -337,12 +339,14 @@ def _tell_grouping_keys(handle: _Handle, begin: Callable[[object], None]) -> Non
     owner, name = (handle, "setGroupingKey") if client is None else (client, "set_implicit_key")
     tell = getattr(owner, name, None)
     if tell is None:
-        raise RefusedError(
-            "this PySpark does not say which key it handles", hint="4.1 to 4.3 are tested; keep the old code on others"
-        )
+        raise _untested("say which key it handles")
 
     def telling(grouping_key: object) -> None:
         begin(grouping_key)
         tell(grouping_key)
 
     setattr(owner, name, telling)
+
+
+def _untested(what: str) -> RefusedError:
+    return RefusedError(f"this PySpark does not {what}", hint="4.1 to 4.3 are tested; keep the old code on others")
