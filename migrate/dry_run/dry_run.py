@@ -39,7 +39,7 @@ from migrate.model.events import Listener, ignore
 from migrate.model.packages import VERSION
 from migrate.model.plan import Chunk, DatabasePlan
 from migrate.spec.allowed import CHANGELOG
-from migrate.spec.changelog_way import changelog_note, takes_times, way_of
+from migrate.spec.changelog_way import changelog_note, is_undecided, takes_times, way_of
 from migrate.spec.fingerprint import checked_code, tracking_imports
 from migrate.spec.spec import Spec
 from migrate.stores.files import existing_parent
@@ -192,7 +192,7 @@ class _DryRun:
         spec, conversion = self._spec, self._context.conversion
         is_left = conversion.changes_changelog and way_of(spec, conversion) == "none"
         note = changelog_note(spec, conversion)
-        if is_left and CHANGELOG not in spec.conversion.allow:
+        if is_undecided(spec, conversion) or (is_left and CHANGELOG not in spec.conversion.allow):
             note = "the changelog would no longer match the store: a restore would bring the old records back"
         if spec.changelog is None and conversion.source.has_changelog and self._names_no_changelog():
             source = self._preflight.source
@@ -208,8 +208,8 @@ class _DryRun:
         return not any(self._retry(partial(source.changelog_lines, each)) for each in source.partitions)
 
     def _changelogs(self, reader: SourceReader) -> ChangelogPlan | None:
-        """The plan for the changelogs, with its checks; None: the broker was not asked, or knows no topic of them."""
-        if self._outcome("changelog.topic") != "ok":
+        """The plan for the changelogs, with its checks; None: no topic of them is known, or nothing says their way."""
+        if self._outcome("changelog.topic") != "ok" or is_undecided(self._spec, self._context.conversion):
             return None
         at_broker = self._preflight.at_broker
         plan = changelog_plan(at_broker, reader.found, self._options.slots)

@@ -346,7 +346,7 @@ class DryRunReport(Report):
     changelog: str
     """What the migration means for the changelog, in a sentence."""
     changelogs: ChangelogPlan | None = None
-    """Without a section [changelog], and where the broker was not reached, None."""
+    """Without a section [changelog], where the broker was not reached, and where nothing says which way, None."""
     warnings: tuple[str, ...]
     checks: tuple[CheckReport, ...]
     verdict: Verdict

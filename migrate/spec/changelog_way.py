@@ -40,6 +40,11 @@ def way_of(spec: Spec, conversion: Conversion) -> Way:
     return spec.changelog.way or "new-topic"
 
 
+def is_undecided(spec: Spec, conversion: Conversion) -> bool:
+    """Whether nothing says where the new records go, which `check_way` refuses."""
+    return way_of(spec, conversion) == "new-topic" and not spec.target.store_names
+
+
 def stated_way(spec: Spec) -> Way:
     """The way of a spec that `check_way` has accepted: what the conversion does is not asked again."""
     if spec.changelog is None:

@@ -38,7 +38,7 @@ from migrate.model.changelogs import Changelog, Topics, Way
 from migrate.model.display import plural, size
 from migrate.model.reports import Behind, Held, InconclusiveCheck
 from migrate.spec.allowed import LOST_TOMBSTONES, allowing
-from migrate.spec.changelog_way import check_catch_up, way_of
+from migrate.spec.changelog_way import check_catch_up, is_undecided, way_of
 from migrate.spec.spec import Spec
 
 _FENCE = (
@@ -221,8 +221,8 @@ class BrokerFacts:
         return Topics(way=self.way, application=application_of(self.spec), changelogs=self.changelogs, owner=owner)
 
     def target(self) -> str:
-        if self.way != "new-topic":
-            return "no topic is made"
+        if self.way != "new-topic" or is_undecided(self.spec, self.conversion):
+            return "no topic is made"  # the old topic itself is there, and not to be deleted
         fleet = fleet_of(self.spec, self._wanted)
         shared = fleet.shared(seen_claims(self.cluster, fleet.group))
         for _ in former_topics(self.cluster, self.standing.changelogs, self._wanted, self.old_topics, shared):

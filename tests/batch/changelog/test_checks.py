@@ -139,6 +139,18 @@ def test_a_plan_says_the_way_its_price_and_how_long_the_tail_is(app: App) -> Non
     assert "the new store is moved out again" in dry_run_page(report)
 
 
+def test_the_old_topic_is_not_taken_for_a_foreign_one_where_no_way_is_chosen(app: App) -> None:
+    app.make()
+    changelogs: tuple[dict[str, str], ...] = ({}, {"way": "new-topic"})
+    for changelog in changelogs:
+        report = plan(app.spec(target={"store": None}, changelog=changelog))
+        failed = {each.name: each.fix for each in report.checks if each.outcome == "failed"}
+        assert [*failed] == ["conversion.allowed"]
+        assert failed["conversion.allowed"].startswith("name the store that the new code declares in [target] store")
+        assert report.changelogs is None
+        assert report.changelog.startswith("the changelog would no longer match the store")
+
+
 def test_an_application_that_runs_is_waited_for(app: App) -> None:
     app.make()
     with _member(app):
