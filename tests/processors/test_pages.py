@@ -9,7 +9,12 @@ import faust
 import pytest
 
 from migrate.processors.faust import DualTable
-from tests.processors.quix_host import Context
+from migrate.processors.quix import DualState, Renamed
+from tests.processors.faust_host import both
+from tests.processors.quix_host import Context, adapter, converge, put, stored
+from tests.processors.test_faust import KEYS, Group, as_sum, at
+from tests.processors.test_faust import converge as converge_tables
+from tests.processors.test_quix import count
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,3 +51,52 @@ def test_two_tables_of_faust_are_one(tmp_path: Path) -> None:
     exec(block_with("docs/processors.md", "migrate.processors.faust"), names)
     assert isinstance(names["counts"], DualTable)
     assert {*app.tables} == {"counts", "counts_v2"}
+
+
+def test_in_quix_streams_the_other_way_round_takes_back_what_has_moved(tmp_path: Path) -> None:
+    context = Context(tmp_path)
+    put(context, {b"a": 5, b"b": 6, b"c": 7})
+    dual = adapter(context, per_checkpoint=1)
+    converge(context, 1)
+    context.call(dual(count), b"b")
+    context.commit()
+    assert sorted(stored(context)) == [b'a|"totals"', b'b|"totals"', b'c|"total"']
+    context.close()
+    context = Context(tmp_path)
+
+    def old_count(_: object, state: Any) -> None:  # noqa: ANN401 - as the function of a dataframe
+        state.set("total", state.get("total", 0) + 1)
+
+    sdf: Any = SimpleNamespace(**vars(context.sdf), apply=lambda function, *, stateful: function)
+    names = {"sdf": sdf, "old_count": old_count, "DualState": DualState, "Renamed": Renamed}
+    exec(block_with("docs/processors.md", "old_count"), names)
+    for key in (b"b", b"c", b"d"):
+        context.call(names["sdf"], key)
+    while not names["back"].is_converged:
+        converge(context, 1)
+    assert stored(context) == {b'a|"total"': b"5", b'b|"total"': b"8", b'c|"total"': b"8", b'd|"total"': b"1"}
+    context.close()
+
+
+@pytest.mark.parametrize("is_finished", [True, False])
+def test_in_faust_the_other_way_round_takes_back_what_has_converged(is_finished: bool, tmp_path: Path) -> None:
+    """Before that the old table may still have what the new one has, and it would win."""
+    group = Group(tmp_path)
+    worker, table = group.dual()
+    with at(worker, "k1"):
+        table["k1"] = as_sum(10)
+    worker.settle()
+    if is_finished:
+        converge_tables(worker, table)
+
+    def back(app: faust.App) -> Any:  # noqa: ANN401 - an adapter
+        new, old = both(app)
+        return DualTable(old, new, lambda value: value["sum"], share=1)
+
+    worker = group.start(back)
+    with at(worker, "k2"):
+        worker.made["k2"] += 10
+    converge_tables(worker, worker.made)
+    old, new = group.rebuilt()
+    group.workers[0].stop()
+    assert (old, new) == ({key: n for n, key in enumerate(KEYS)} | {"k1": 10 if is_finished else 1, "k2": 12}, {})
