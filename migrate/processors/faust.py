@@ -10,6 +10,8 @@ makes bytes of keys and values. Faust's own methods work in an event only, in th
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import time
 from collections.abc import Callable, ItemsView, Iterator, MutableMapping, ValuesView
 from contextlib import closing
@@ -27,9 +29,12 @@ from migrate.processors.cell import MISSING, DualCell, K, Missing, N, O, OnRejec
 from migrate.processors.passes import ConvergePace, Pass, Passes
 from migrate.stores.rocksdb.scan import Scan
 
+_LOG = logging.getLogger(__name__)
 VERSIONS: Final = ("0.15",)
 V = TypeVar("V")
 _BATCH = 1000
+_STOPS_WITHIN = 10.0
+"""Seconds that a worker may take to stop."""
 _TOGETHER = 50
 """Deletes of old copies that are sent together: a request to the broker for each costs more than the rest of it."""
 
@@ -234,6 +239,9 @@ class DualTable(MutableMapping[K, N], Generic[K, N, O]):
                 f"the topic {self._old.topic} has {old} partitions and {self._new.topic} has {new}",
                 hint="delete the new table's topic and declare the table with as many partitions as the old one has",
             )
+            _LOG.error("%s", self._refusal)
+            await self._app.crash(self._refusal)
+            await asyncio.sleep(_STOPS_WITHIN)  # meanwhile Faust would give agents events, and count them as handled
 
     async def _on_timer(self) -> None:
         self.converge()
