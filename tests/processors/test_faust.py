@@ -452,7 +452,7 @@ def test_tables_of_different_partitions_are_refused_before_a_value_is_missed(gro
         return DualTable(app.Table("of_three", key_type=str), app.Table("counts", key_type=str, value_type=int), as_sum)
 
     worker = group.start(declare)
-    assert worker.app.should_stop
+    assert worker.app.crashed
     raises(RefusedError, "has 2 partitions and sums-of_three-changelog has 3", worker.made.converge)
     with at(worker, "k1"):
         raises(RefusedError, "partitions", worker.made.get, "k1")
