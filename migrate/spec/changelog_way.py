@@ -10,9 +10,12 @@ from migrate.errors import RefusedError
 from migrate.model.changelogs import Way
 from migrate.spec.spec import ChangelogSection, Spec
 
+_APPEND = (
+    'set [changelog] way = "append": the store keeps its name, and the converted records are appended to its topic'
+)
 _TWO_WAYS = (
     "name the store that the new code declares in [target] store: its changelog is a new topic, and the old one stays; "
-    'or set [changelog] way = "append": the store keeps its name, and the converted records are appended to its topic'
+    f"or {_APPEND}"
 )
 _NOTES = {
     "new-topic": "the new store has a changelog of its own, and a restore from it gives the same store; the old store "
@@ -58,8 +61,11 @@ def new_names(spec: Spec) -> dict[str, str]:
     return dict(zip(old, spec.target.store_names or old, strict=True))
 
 
-def check_way(spec: Spec, conversion: Conversion) -> None:
-    """Raises RefusedError for a `[changelog]` that asks for what this conversion does not do, or cannot."""
+def check_way(spec: Spec, conversion: Conversion, *, can_rename: bool = True) -> None:
+    """Raises RefusedError for a `[changelog]` that asks for what this conversion does not do, or cannot.
+
+    `can_rename`: whether stores of the system can have another name.
+    """
     section = spec.changelog
     if section is None:
         return
@@ -72,7 +78,7 @@ def check_way(spec: Spec, conversion: Conversion) -> None:
     elif not spec.target.store_names:
         raise RefusedError(
             "this conversion changes what the changelog must hold, and nothing says where the new records go",
-            hint=_TWO_WAYS,
+            hint=_TWO_WAYS if can_rename else _APPEND,
         )
     if section.missing == "rebuild":
         _check_rebuildable(section, conversion)

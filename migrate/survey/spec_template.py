@@ -102,16 +102,22 @@ def _target(spec: Spec, found: SpecComments) -> list[str]:
 _CHANGELOG = (
     "",
     "# Migrates the store and its changelog topic as one; needed where keys or values change. docs/changelogs.md says",
-    '# more. Then name the store that the new code declares in [target] store, or choose way = "append".',
+)
+_NEW_NAME = '# more. Then name the store that the new code declares in [target] store, or choose way = "append".'
+_BROKER = (
     "# [changelog]",
     '# bootstrap = "broker:9092"',
     '# config = "client.properties"  # librdkafka\'s properties; ${NAME} stands for a variable of the environment',
 )
+_APPEND = '# way = "append"  # where keys or values change: stores of this system cannot get another name'
 
 
 def _changelog(spec: Spec) -> list[str]:
-    is_known = source_system(spec).changelog.application_id(spec.source_path) is not None
-    return [*_CHANGELOG, *(() if is_known else ('# application_id = "..."  # which the path does not tell',))]
+    system = source_system(spec)
+    lines = [*_CHANGELOG, _NEW_NAME, *_BROKER] if system.can_rename else [*_CHANGELOG, "# more.", *_BROKER, _APPEND]
+    if system.changelog.application_id(spec.source_path) is None:
+        lines.append('# application_id = "..."  # which the path does not tell')
+    return lines
 
 
 def _conversion(spec: Spec) -> list[str]:

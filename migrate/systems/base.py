@@ -317,6 +317,11 @@ class System:
     unsupported: tuple[UnsupportedKind, ...] = ()
     """Kinds of stores that cannot be converted."""
 
+    @property
+    def can_rename(self) -> bool:
+        """Whether a store can have another name, and so its changelog."""
+        return self.layout.place("0_0", "any", is_segmented=False) is not None
+
     def place(self, task: str, store: str, *, is_segmented: bool) -> Path:
         """Where a store partition of a new name lies, relative to `path`. Raises RefusedError where there is none."""
         place = self.layout.place(task, store, is_segmented=is_segmented)

@@ -261,6 +261,15 @@ def test_it_has_no_other_name_and_moves_to_no_other_system(home: Path) -> None:
     assert run(spec_of(home, target={"format": RAW, "path": str(target)})).verification.ok
 
 
+def test_the_way_of_its_changelog_is_to_append(home: Path) -> None:
+    text = init_spec(home, to="quix.key-value", output=None).text
+    assert '\n# way = "append"  # where keys or values change' in text
+    assert "[target] store" not in text
+    undecided = spec_of(home, changelog={"bootstrap": "localhost:9"})
+    error = raises(RefusedError, "nothing says where the new records go", run, undecided)
+    assert error.hint.startswith('set [changelog] way = "append": the store keeps its name')
+
+
 def test_a_new_directory_has_the_name_of_the_group(home: Path) -> None:
     allowed = {"allow": ["changelog", "unclean-source"]}
     elsewhere = spec_of(home, target={"path": str(home.parents[1] / "new")}, conversion=allowed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from formats import Conversion, conversion_problem
 from formats.layout import TIMESTAMP
-from migrate.batch.source.source import is_another_system, source_system
+from migrate.batch.source.source import is_another_system, source_system, target_system
 from migrate.errors import RefusedError
 from migrate.spec.allowed import CHANGELOG, UNVERIFIED, allowing, check_allowed, possible_targets
 from migrate.spec.changelog_way import check_catch_up, check_way, is_rewritten, way_of
@@ -39,7 +39,7 @@ def check_conversion(spec: Spec, conversion: Conversion, ref: ConversionRef) -> 
             hint=f'{_CATCH_UP if share_a_changelog else ""}set [run] source = "live", and stop the application for the '
             "whole run",
         )
-    check_way(spec, conversion)
+    check_way(spec, conversion, can_rename=target_system(spec).can_rename)
     if spec.run.source == "snapshot" and way_of(spec, conversion) != "none":
         check_catch_up(spec, conversion, "the application goes on")
     check_allowed(conversion, spec.conversion.allow if spec.changelog is None else {*spec.conversion.allow, CHANGELOG})
