@@ -138,6 +138,12 @@ class StoredOffsets:
 class ChangelogNames:
     """Names of changelogs: `<application>-<store>-changelog`, unless a system has others."""
 
+    if_missing = (
+        "a changelog to which the application gives a name of its own cannot be migrated: docs/processors.md has an "
+        "adapter for such a store; leave [changelog] out only where the store has no changelog"
+    )
+    """Why a topic of this name may not exist, and what to do then: the end of a hint."""
+
     def application_id(self, path: Path) -> str | None:
         """The application's id by its directory's path; None: that does not tell it."""
         return path.name

@@ -294,6 +294,11 @@ class TreeNames(ChangelogNames):
     """The changelogs of one system's stores."""
 
     tree: TaskTree
+    if_missing = (
+        "is logging disabled for this store, so that it has no changelog? leave [changelog] out; a table whose "
+        "changelog is its input topic cannot be migrated with it: let the old application keep it in a changelog of "
+        "its own (topology.optimization = none), start and stop it once, and migrate that"
+    )
 
     def topic(self, application: str, partition: StorePartition) -> str:
         """`<application>-<store>-changelog`; in a named topology, its name is behind the application's."""

@@ -93,7 +93,8 @@ class BrokerFacts:
         """The old topics by name. Raises RefusedError where one does not exist."""
         partitions = {partition.id: partition for partition in self.source.partitions}
         named = {each.topic: restored_from(self.source, partitions[each.store_partition]) for each in self.changelogs}
-        return {name: existing(self.cluster, name, instead) for name, instead in named.items()}
+        names = self.source.system.changelog
+        return {name: existing(self.cluster, name, names, instead) for name, instead in named.items()}
 
     @property
     def partitions(self) -> dict[str, tuple[int, int]]:

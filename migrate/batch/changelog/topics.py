@@ -17,13 +17,14 @@ from migrate.batch.context import Context
 from migrate.batch.identity import common_identity
 from migrate.batch.ledger.changelog_standing import ChangelogStanding, contents_of
 from migrate.batch.plan.new_stores import parts_of
-from migrate.batch.source.source import application_of
+from migrate.batch.source.source import application_of, source_system
 from migrate.errors import BrokerError, RefusedError
 from migrate.kafka.claims import Claims
 from migrate.kafka.cluster import Cluster, Topic
 from migrate.model.changelogs import Changelog, Topics
 from migrate.model.ledger_row import Step
 from migrate.spec.changelog_way import way_of
+from migrate.systems.base import ChangelogNames
 
 
 def open_topics(context: Context, cluster: Cluster) -> Topics:
@@ -46,7 +47,8 @@ def open_topics(context: Context, cluster: Cluster) -> Topics:
     fleet = fleet_of(context.spec, wanted)
     claims = fleet.read()
     fleet.check_same(claims)
-    old = {name: existing(cluster, name) for name in dict.fromkeys(wanted.names.values())}
+    names = source_system(context.spec).changelog
+    old = {name: existing(cluster, name, names) for name in dict.fromkeys(wanted.names.values())}
     shared = fleet.shared(claims)
     former = list(former_topics(cluster, standing, wanted, old, shared))
     for topic in former:
@@ -179,16 +181,14 @@ def _made(cluster: Cluster, name: str, like: Topic) -> Topic:
         return made  # another host was faster
 
 
-def existing(cluster: Cluster, name: str, instead: str = "") -> Topic:
+def existing(cluster: Cluster, name: str, names: ChangelogNames, instead: str = "") -> Topic:
     """The old topic of this name. Raises RefusedError where there is none; `instead`: what the files name."""
     topic = cluster.topic(name)
     if topic is None:
         raise RefusedError(
             f"the changelog {name} does not exist{instead and f': {instead}'}",
-            hint="check [changelog] application_id, and that `bootstrap` names the application's cluster; is logging "
-            "disabled for this store, so that it has no changelog? leave [changelog] out; a table whose changelog is "
-            "its input topic cannot be migrated with it: let the old application keep it in a changelog of its own "
-            "(topology.optimization = none), start and stop it once, and migrate that",
+            hint="check [changelog] application_id, and that `bootstrap` names the application's cluster; "
+            f"{names.if_missing}",
         )
     return topic
 

@@ -9,8 +9,12 @@ import pytest
 from migrate import RefusedError, Spec, SpecError, plan
 from migrate.batch.changelog.topics import existing
 from migrate.kafka.cluster import Cluster
+from migrate.systems import System
+from migrate.systems.faust import FAUST
+from migrate.systems.kafka_streams import KAFKA_STREAMS
+from migrate.systems.quix_streams import QUIX
 from tests.shared.windowed import checkpoint
-from tests.support import KEY_VALUE, TIMESTAMPED, make_store, numbered
+from tests.support import KEY_VALUE, TIMESTAMPED, make_store, numbered, raises
 
 
 def _spec(
@@ -86,8 +90,17 @@ class _WithoutTopics(Cluster):
 
 def test_a_topic_that_is_not_there_may_never_have_been(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="the changelog shop-table-changelog does not exist: so") as caught:
-        existing(_WithoutTopics(), "shop-table-changelog", "so")
+        existing(_WithoutTopics(), "shop-table-changelog", KAFKA_STREAMS.changelog, "so")
     assert "is logging disabled for this store, so that it has no changelog? leave [changelog] out" in caught.value.hint
+
+
+@pytest.mark.parametrize("system", [FAUST, QUIX])
+def test_a_changelog_with_a_name_of_its_own_is_not_left_out(system: System) -> None:
+    error = raises(
+        RefusedError, "does not exist", existing, _WithoutTopics(), "shop-counts-changelog", system.changelog
+    )
+    assert "gives a name of its own" in error.hint
+    assert error.hint.endswith("leave [changelog] out only where the store has no changelog")
 
 
 def test_a_store_that_has_no_directory_may_be_in_memory(tmp_path: Path) -> None:
