@@ -1,12 +1,17 @@
 """The code of the pages does what they say, in the real hosts."""
 
+import json
 import re
+import sys
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import faust
 import pytest
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.streaming.tws_tester import TwsTester
 
 from migrate.processors.faust import DualTable
 from migrate.processors.quix import DualState, Renamed
@@ -43,6 +48,22 @@ def test_an_old_total_shows_through_in_quix_streams(page: str, tmp_path: Path) -
     assert stateful
     assert context.call(function, b"alice") == 5
     context.close()
+
+
+def test_a_marker_moves_a_count_in_spark_and_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    markers = ModuleType("markers")
+    exec(block_with("docs/processors.md", "# markers.py"), vars(markers))
+    monkeypatch.setitem(sys.modules, "markers", markers)
+    names: dict[str, Any] = {"StatefulProcessor": StatefulProcessor}
+    exec(block_with("docs/processors.md", "migrate.processors.spark"), names)
+    own = {"count": lambda self, key, rows: [Row(rows=len(rows))], "close": lambda self: None}
+    tester = TwsTester(type("Whole", (names["Totals"],), own)())
+    for customer in ("alice", "bob"):
+        tester.updateValueState("count", customer, (5,))
+    marker = Row(**json.loads(markers.marker(Row(customer="alice"))))
+    assert tester.test("alice", [marker]) == []
+    assert [tester.peekValueState(name, "alice") for name in ("count", "totals")] == [None, (5, 0.0)]
+    assert tester.test("bob", [marker, Row(customer="bob", amount=3)]) == [Row(rows=1)]
 
 
 def test_two_tables_of_faust_are_one(tmp_path: Path) -> None:
