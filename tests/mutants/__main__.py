@@ -68,7 +68,7 @@ class Tested:
 
 def run_tests(copy: Path, tests: Iterable[str]) -> Tested:
     """Up to the first failure, over the code in `copy`."""
-    options = ["-x", "-q", "-p", "no:cacheprovider", "--tb=short", f"--timeout={SECONDS_PER_TEST}"]
+    options = ["-x", "-q", "-p", "no:cacheprovider", "--tb=short", "--show-capture=no", f"--timeout={SECONDS_PER_TEST}"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, f"--basetemp={copy / '.tests'}", *tests],
         cwd=copy,
