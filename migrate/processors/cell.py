@@ -168,8 +168,9 @@ class DualCell(Generic[K, N, O]):
             return False
         if not self.counts["superseded"]:
             _LOG.warning(
-                "%s has a new and an old value: the new one wins. Either the old code has run since the new one did, "
-                "or a crash came between the two. `progress.superseded` counts such values",
+                "%s has a new and an old value: the new one wins. Old code has run since the new one did, or "
+                "a part of the new code writes without the adapter (a function that is not wrapped), or a crash came "
+                "between the two. `progress.superseded` counts such values",
                 show_key(slots.key_bytes(key)),
             )
         self.counts["superseded"] += 1

@@ -256,6 +256,7 @@ def test_of_two_copies_the_new_one_wins_and_that_is_said(
         assert context.call(dual(lambda _, state: state.get("totals")), b"a") == {"sum": 7}
     converge(context)
     assert "a new and an old value" in caplog.text
+    assert "a function that is not wrapped" in caplog.text
     assert dual.progress.superseded == 1
     assert stored(context) == {b'a|"totals"': b'{"sum":8}' if by == "set" else b'{"sum":7}'}
 
