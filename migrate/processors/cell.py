@@ -43,6 +43,10 @@ MISSING: Final = Missing.MISSING
 OnReject = Literal["raise", "quarantine"]
 
 
+class UnreadableError(Exception):
+    """That a host cannot read an old value: the reason of a reject, of which `convert` knows nothing."""
+
+
 class Slots(Protocol[K_contra, N, O_co]):
     """Both copies of each value, as a host has them, for one message, transaction or partition."""
 
@@ -147,6 +151,8 @@ class DualCell(Generic[K, N, O]):
             value = self._convert(old)
         except OSError:
             raise  # a failure of the system, not of the value
+        except UnreadableError as error:
+            raise self._reject(slots, key, str(error)) from error
         except Exception as error:
             raise self._reject(slots, key, f"convert raised {type(error).__name__}: {error}") from error
         if value is None and not self._may_drop:

@@ -20,13 +20,14 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from migrate.dual.converging import Progress
 from migrate.errors import RefusedError, SpecError, StoreCorruptedError
-from migrate.processors.cell import MISSING, DualCell, Missing, OnReject, check_version
+from migrate.processors.cell import MISSING, DualCell, Missing, OnReject, UnreadableError, check_version
 from migrate.processors.passes import ConvergePace, Pass, Passes
 
 check_version("quixstreams", "quix", ("3.27", "3.28"))  # others may lack what is imported next
 
 from quixstreams.dataframe import StreamingDataFrame  # noqa: E402
 from quixstreams.state.base import PartitionTransaction, TransactionState  # noqa: E402
+from quixstreams.state.exceptions import StateSerializationError  # noqa: E402
 from quixstreams.state.metadata import Marker  # noqa: E402
 from quixstreams.state.rocksdb import RocksDBStorePartition  # noqa: E402
 
@@ -34,6 +35,9 @@ _LOG = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., Any])
 _STORED = re.compile(rb'(?:(?P<key>.*)\|)?(?P<name>"(?:[^"\\]|\\.)*")', re.DOTALL)
 """Inside a JSON string, quotes are escaped: so only one quote can begin the name, whatever the message key holds."""
+_UNREADABLE = (
+    "it cannot be read as JSON, and convert was not called: what set_bytes wrote needs as_bytes=True, and stays bytes"
+)
 _STAMP = 8
 _NEVER = b"\xff" * _STAMP
 
@@ -78,7 +82,11 @@ class _OldValue(NamedTuple):  # which is made faster than a frozen dataclass
             if not isinstance(new, bytes | None):
                 raise TypeError(f"it gives {type(new).__name__}, not bytes")
             return new
-        new = self.renamed.convert(self.transaction._deserialize_value(self.value))
+        try:
+            old = self.transaction._deserialize_value(self.value)
+        except StateSerializationError as error:
+            raise UnreadableError(_UNREADABLE) from error
+        new = self.renamed.convert(old)
         self.transaction._serialize_value(new)
         return new
 
