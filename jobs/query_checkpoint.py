@@ -21,9 +21,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from jobs.session import write_whole
+from jobs.session import file_names, write_whole
 from migrate.errors import RefusedError
 
+_MARKERS = "stateferry-sweep-"
+"""So begin the names of files with markers, 32 digits follow."""
 _BINARY = (".parquet", ".orc", ".avro")
 
 
@@ -34,13 +36,15 @@ class Directory:
     path: str
     suffix: str
     """Of its files."""
+    number: int
+    """The source's."""
 
     def write(self, spark: SparkSession, markers: list[bytes]) -> None:
         """Add a file with a marker in each line, which appears as a whole."""
         content = b"".join(marker + b"\n" for marker in markers)
         if self.suffix.endswith(".gz"):
             content = gzip.compress(content)
-        write_whole(spark.sparkContext, self.path, f"stateferry-sweep-{uuid.uuid4().hex}{self.suffix}", content)
+        write_whole(spark.sparkContext, self.path, f"{_MARKERS}{uuid.uuid4().hex}{self.suffix}", content)
 
 
 @dataclass(frozen=True)
@@ -63,8 +67,11 @@ class QueryCheckpoint:
 
     @cached_property
     def _offsets(self) -> list[Any]:
-        """The metadata of the last batch, then the offsets of its sources."""
-        text = self.spark.read.format("binaryFile").load(f"{self.path}/offsets/{self.position[0]}").head()
+        return self._offsets_of(self.position[0])
+
+    def _offsets_of(self, batch: int) -> list[Any]:
+        """The metadata of a batch, then the offsets of its sources."""
+        text = self.spark.read.format("binaryFile").load(f"{self.path}/offsets/{batch}").head()
         version, *lines = bytes(text["content"]).decode().splitlines() if text else [""]
         if version != "v1":
             raise RefusedError(
@@ -75,7 +82,7 @@ class QueryCheckpoint:
             return [json.loads(line) if line != "-" else None for line in lines]
         except ValueError as error:
             raise RefusedError(
-                f"the offsets of batch {self.position[0]} in {self.path} are damaged: {error}",
+                f"the offsets of batch {batch} in {self.path} are damaged: {error}",
                 hint="the query cannot go on from them either: restore its checkpoint",
             ) from error
 
@@ -92,12 +99,11 @@ class QueryCheckpoint:
             known = offsets if isinstance(offsets, dict) else {}
             found |= {topic: None for topic, each in known.items() if isinstance(each, dict)}
             if "logOffset" in known:
-                logged = self.spark.read.text(f"{self.path}/sources/{number}").where("value like '{%'")
-                path = F.get_json_object("value", "$.path")
+                logged, path = self._logged(number), F.get_json_object("value", "$.path")
                 folder, name = F.regexp_replace(path, "/[^/]*$", ""), F.regexp_extract(path, "[^/]*$", 0)
                 for row in logged.groupBy(folder.alias("folder")).agg(F.max(name).alias("name")).collect():
                     suffix = "".join(PurePosixPath(unquote(row["name"])).suffixes[-2:])
-                    found[_plain(row["folder"])] = Directory(_plain(row["folder"]), suffix)
+                    found[_plain(row["folder"])] = Directory(_plain(row["folder"]), suffix, number)
         return found
 
     def source(self, to: str) -> Directory | None:
@@ -116,6 +122,20 @@ class QueryCheckpoint:
                 hint="write the markers with a program of yours; `--to` takes JSON, CSV without a header, or text",
             )
         return directory
+
+    def unread(self, directory: Directory) -> int:
+        """Files of markers in it that are in no committed batch: the query will read them."""
+        offsets = self._offsets_of(self.position[1])[1 + directory.number]
+        begun = int(offsets["logOffset"]) if offsets else -1
+        name = F.regexp_extract(F.get_json_object("value", "$.path"), f"{_MARKERS}[0-9a-f]{{32}}", 0)
+        logged = self._logged(directory.number).where(F.get_json_object("value", "$.batchId").cast("long") <= begun)
+        read = {row["name"] for row in logged.select(name.alias("name")).distinct().collect()}
+        there = file_names(self.spark.sparkContext, directory.path, f"{_MARKERS}*")
+        return sum(each[: len(_MARKERS) + 32] not in read for each in there)
+
+    def _logged(self, number: int) -> DataFrame:
+        """A line in JSON for each file that a source has read, or is to read in a batch that was begun."""
+        return self.spark.read.text(f"{self.path}/sources/{number}").where("value like '{%'")
 
     def old_keys(self, variable: str) -> DataFrame:
         """The grouping keys that have that state variable. Raises RefusedError where there is none."""

@@ -125,6 +125,15 @@ def write_whole(context: SparkContext, folder: str, name: str, content: bytes) -
         raise RefusedError(f"{folder}/.{name} cannot be renamed", hint="see that the directory can be written")
 
 
+def file_names(context: SparkContext, folder: str, pattern: str) -> list[str]:
+    """Those of the directory that match; it may be missing."""
+    hadoop = gateway().jvm.org.apache.hadoop.fs
+    path = hadoop.Path(folder)
+    files = path.getFileSystem(context._jsc.hadoopConfiguration())
+    found = files.listStatus(path, hadoop.GlobFilter(pattern)) if files.exists(path) else []
+    return [each.getPath().getName() for each in found]
+
+
 @contextmanager
 def environment_of(variables: Mapping[str, str]) -> Iterator[None]:
     """The environment of a process that is started in the block."""

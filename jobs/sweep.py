@@ -65,6 +65,7 @@ def sweep(
         # In another order each time: else keys that the processor has to leave would be in the way of all others.
         rows = keys.orderBy(F.rand()).limit(limit).collect()
         records = [_record(function, row["key"], is_line=directory is not None) for row in rows]
+        unread = before.unread(directory) if directory is not None else None
         time.sleep(max(0.0, began + _WATCH_SECONDS - time.monotonic()))
         if QueryCheckpoint(spark, checkpoint).position != before.position:
             raise RefusedError(
@@ -82,6 +83,7 @@ def sweep(
             batch=before.position[1],
             old_keys=left,
             written=len(records),
+            unread=unread,
             to=to,
             watermark_ms=before.watermark_ms or None,
         )

@@ -276,7 +276,8 @@ def sweep(checkpoint: str, **options: Any) -> int:  # noqa: ANN401 - those of `j
     """Have a streaming query of PySpark move the state of keys that do not arrive by themselves.
 
     Lists the keys that still have the old state variable, and writes a marker for each into the query's own source.
-    Between two runs of the query, again and again: exits with 0 when no key is left, with 5 while some are.
+    Between two runs of the query, again and again: exits with 5 while keys are left, or files of markers that the query
+    has not read, with 0 then.
 
     \b
     stateferry sweep checkpoint --variable count --marker markers:marker --to input
@@ -291,7 +292,7 @@ def sweep(checkpoint: str, **options: Any) -> int:  # noqa: ANN401 - those of `j
     with user_output_to_stderr():
         report = import_module("jobs.sweep").sweep(checkpoint, **options)
     current_output().show(report, show_sweep)
-    return ExitCode.INTERRUPTED if report.old_keys else ExitCode.DONE
+    return ExitCode.INTERRUPTED if report.old_keys or report.unread else ExitCode.DONE
 
 
 VERBS = (run, status, verify, report, rejects, replay, catch_up, sweep)

@@ -429,6 +429,8 @@ class SweepReport(Report):
     """Keys that had the variable then; with those of earlier slices whose markers the query has not handled yet."""
     written: int
     """Markers."""
+    unread: int | None
+    """Files of markers of earlier slices that the query has not read yet; null: of a topic that is not known."""
     to: str
     watermark_ms: int | None
     """The query's. What it takes for late is dropped; so are markers whose event time is not after it."""

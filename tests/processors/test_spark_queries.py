@@ -229,6 +229,16 @@ def test_markers_are_files_of_the_kind_that_the_query_reads(spark: SparkSession,
     assert len(gzip.decompress(made.read_bytes()).splitlines()) == 2
     run(spark, tmp_path, "DualForm")
     assert state(spark, tmp_path, "count") == []
+    (tmp_path / f"input/stateferry-sweep-{'0' * 32}.json.gz").write_bytes(made.read_bytes())
+    unread = sweep(tmp_path)
+    assert (unread.code, f"1 file with markers in {tmp_path / 'input'}" in unread.out) == (5, True)
+    assert "run the query until it has read the markers" in unread.out
+    run(spark, tmp_path, "DualForm")
+    assert sweep(tmp_path).code == 0
+    for name in ("2", ".2.crc"):
+        (tmp_path / "checkpoint/commits" / name).unlink()
+    unfinished = sweep(tmp_path)
+    assert (unfinished.code, "1 file with markers" in unfinished.out) == (5, True)
     add(tmp_path, 1, keys=2)
     (tmp_path / "input/b1.json").rename(tmp_path / "input/z.parquet")  # Spark reads what the query says
     run(spark, tmp_path, "OldForm")

@@ -140,12 +140,15 @@ def show_sweep(report: SweepReport, output: Output) -> list[str]:
     )
     run = "run the query until it has read the markers, stop it, and sweep again"
     done = f"no key has {report.variable}: let `init` call deleteIfExists({report.variable!r}), with a plain handle"
+    if report.unread is None:
+        done += ", and go on to filter markers: the topic may have some that the query has not read"
     rows = {
         "variable": report.variable,
         "old keys": f"{report.old_keys:,} after batch {report.batch}",
         "written": f"{plural(report.written, 'marker')} to {report.to}" if report.written else "",
+        "unread": f"{plural(report.unread, 'file')} with markers in {report.to}" if report.unread else "",
         "watermark": late if report.written else "",
-        "next": run if report.old_keys else done,
+        "next": run if report.old_keys or report.unread else done,
     }
     return output.layout.facts(rows)
 
