@@ -22,7 +22,7 @@ from migrate.batch.frame import command
 from migrate.batch.identity import check_spec
 from migrate.batch.ledger.dead_letters import write_dead_letters
 from migrate.batch.ledger.standing import Standing
-from migrate.batch.source.source import application_of, find_source
+from migrate.batch.source.source import application_of, find_source, target_system
 from migrate.batch.status.run_report import BrokerSummary, catch_up_report
 from migrate.batch.steps.assemble_again import assemble_again, state_offsets
 from migrate.batch.steps.damage import hinting_at_repair, without_damaged_tails
@@ -80,7 +80,7 @@ def catch_up(
         _check(context)
         if way_of(spec, context.conversion) == "none":
             return catch_up_report(context, seconds=time.monotonic() - started)
-        check_catch_up(spec, context.conversion)
+        check_catch_up(spec, context.conversion, can_rename=target_system(spec).can_rename)
         if context.standing.changelogs.topics is None or not context.standing.recorded:
             raise RefusedError("the new changelog is not written yet", hint=_RUN)
         with cluster_of(spec) as cluster:

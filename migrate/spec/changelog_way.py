@@ -17,6 +17,7 @@ _TWO_WAYS = (
     "name the store that the new code declares in [target] store: its changelog is a new topic, and the old one stays; "
     f"or {_APPEND}"
 )
+_RENAME = "name a new store in [target] store: its changelog is a new topic"
 _NOTES = {
     "new-topic": "the new store has a changelog of its own, and a restore from it gives the same store; the old store "
     "keeps the old changelog",
@@ -72,9 +73,9 @@ def check_way(spec: Spec, conversion: Conversion, *, can_rename: bool = True) ->
     for format in (conversion.source, conversion.target):
         _check_has_changelog(spec, format)
     if not is_rewritten(spec, conversion):
-        _check_nothing_asked(section)
+        _check_nothing_asked(section, can_rename=can_rename)
     elif section.way == "append":
-        _check_appendable(spec, conversion)
+        _check_appendable(spec, conversion, can_rename=can_rename)
     elif not spec.target.store_names:
         raise RefusedError(
             "this conversion changes what the changelog must hold, and nothing says where the new records go",
@@ -103,26 +104,28 @@ def _check_has_changelog(spec: Spec, format: Format) -> None:
         )
 
 
-def _check_appendable(spec: Spec, conversion: Conversion) -> None:
+def _or_rename(hint: str, *, can_rename: bool) -> str:
+    return f"{hint}; or {_RENAME}" if can_rename else hint
+
+
+def _check_appendable(spec: Spec, conversion: Conversion, *, can_rename: bool) -> None:
     if spec.target_path is not None:
         raise RefusedError(
             '[changelog] way = "append" changes the topic that the old application reads too, so its way back is '
             "`rollback`, which a store in [target] path does not have",
-            hint="leave [target] path out and use `cutover`; or name a new store in [target] store",
+            hint=_or_rename("leave [target] path out and use `cutover`", can_rename=can_rename),
         )
-
     if conversion.target.changelog_form.is_in_order_of_time:
         raise RefusedError(
             '[changelog] way = "append" does not go with a versioned store: a restore passes over versions that are '
             "older than what lies before them in the topic",
-            hint="name a new store in [target] store: its changelog is a new topic",
+            hint=_RENAME,
         )
     if spec.run.source == "snapshot":
         raise RefusedError(
             '[changelog] way = "append" does not go with [run] source = "snapshot": the application would read the '
             "converted records while it runs",
-            hint="name a new store in [target] store: its changelog is a new topic; or stop the application, and leave "
-            "[run] source out",
+            hint=_or_rename("stop the application, and leave [run] source out", can_rename=can_rename),
         )
 
 
@@ -143,17 +146,19 @@ def _check_rebuildable(section: ChangelogSection, conversion: Conversion) -> Non
         )
 
 
-def _check_nothing_asked(section: ChangelogSection) -> None:
+def _check_nothing_asked(section: ChangelogSection, *, can_rename: bool) -> None:
     if section.way is not None:
+        rename = (
+            "; or, if the new code declares another name, name it in [target] store: its topic gets the same records"
+        )
         raise RefusedError(
             f'[changelog] way = "{section.way}": this conversion leaves the changelog as it is, and nothing is written '
             "to it",
-            hint="leave [changelog] way out: the store keeps its name and its topic; or, if the new code declares "
-            "another name, name it in [target] store: its topic gets the same records",
+            hint="leave [changelog] way out: the store keeps its name and its topic" + (rename if can_rename else ""),
         )
 
 
-def check_catch_up(spec: Spec, conversion: Conversion, why: str = "") -> None:
+def check_catch_up(spec: Spec, conversion: Conversion, why: str = "", *, can_rename: bool) -> None:
     """Raises RefusedError for a store over which nothing can be laid; `why`: what has to be."""
     before = f"{why}, and no catch-up is possible: " if why else ""
     stop = "start and stop the old application once, cleanly"
@@ -161,7 +166,7 @@ def check_catch_up(spec: Spec, conversion: Conversion, why: str = "") -> None:
     if way_of(spec, conversion) == "append":
         raise RefusedError(
             f'{before}with [changelog] way = "append" it would take our own records for the application\'s',
-            hint=f"{stop}, before a run; or name a new store: [target] store",
+            hint=_or_rename(f"{stop}, before a run", can_rename=can_rename),
         )
     if "versioned" in (conversion.source.kind, conversion.target.kind):
         raise RefusedError(

@@ -268,6 +268,9 @@ def test_the_way_of_its_changelog_is_to_append(home: Path) -> None:
     undecided = spec_of(home, changelog={"bootstrap": "localhost:9"})
     error = raises(RefusedError, "nothing says where the new records go", run, undecided)
     assert error.hint.startswith('set [changelog] way = "append": the store keeps its name')
+    elsewhere = {"path": str(home.parents[1] / "new/shop")}
+    published = spec_of(home, changelog={"bootstrap": "localhost:9", "way": "append"}, target=elsewhere)
+    assert raises(RefusedError, "", run, published).hint == "leave [target] path out and use `cutover`"
 
 
 def test_a_new_directory_has_the_name_of_the_group(home: Path) -> None:

@@ -29,7 +29,7 @@ from migrate.batch.changelog.take_key_times import checked_end, lost_beginning
 from migrate.batch.changelog.topics import check_same, existing, former_topics
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.source.changelog_ends import restored_from
-from migrate.batch.source.source import Source, application_of
+from migrate.batch.source.source import Source, application_of, target_system
 from migrate.errors import RefusedError
 from migrate.kafka.claims import seen_claims
 from migrate.kafka.cluster import Cluster, Ends, Topic
@@ -169,7 +169,8 @@ class BrokerFacts:
             if tail.records:
                 found.behind.append(f"{each.store_partition} is {tail} behind {each.topic}")
         if self.is_behind:
-            check_catch_up(self.spec, self.conversion, "; ".join(found.behind))
+            can_rename = target_system(self.spec).can_rename
+            check_catch_up(self.spec, self.conversion, "; ".join(found.behind), can_rename=can_rename)
         return found.in_words(self.way, self.spec.run.source)
 
     def times(self) -> str | InconclusiveCheck:

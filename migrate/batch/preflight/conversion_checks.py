@@ -39,9 +39,10 @@ def check_conversion(spec: Spec, conversion: Conversion, ref: ConversionRef) -> 
             hint=f'{_CATCH_UP if share_a_changelog else ""}set [run] source = "live", and stop the application for the '
             "whole run",
         )
-    check_way(spec, conversion, can_rename=target_system(spec).can_rename)
+    can_rename = target_system(spec).can_rename
+    check_way(spec, conversion, can_rename=can_rename)
     if spec.run.source == "snapshot" and way_of(spec, conversion) != "none":
-        check_catch_up(spec, conversion, "the application goes on")
+        check_catch_up(spec, conversion, "the application goes on", can_rename=can_rename)
     check_allowed(conversion, spec.conversion.allow if spec.changelog is None else {*spec.conversion.allow, CHANGELOG})
 
 
