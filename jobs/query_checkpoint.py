@@ -26,7 +26,8 @@ from migrate.errors import RefusedError
 
 _MARKERS = "stateferry-sweep-"
 """So begin the names of files with markers, 32 digits follow."""
-_BINARY = (".parquet", ".orc", ".avro")
+_UNWRITTEN = (".parquet", ".orc", ".avro", ".bz2", ".zst", ".lz4", ".snappy", ".deflate", ".xz", ".zip")
+"""So end the names of files that are no lines of text, or that are compressed in another way than gzip's."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Directory:
     def write(self, spark: SparkSession, markers: list[bytes]) -> None:
         """Add a file with a marker in each line, which appears as a whole."""
         content = b"".join(marker + b"\n" for marker in markers)
-        if self.suffix.endswith(".gz"):
+        if self.suffix.lower().endswith(".gz"):
             content = gzip.compress(content)
         write_whole(spark.sparkContext, self.path, f"{_MARKERS}{uuid.uuid4().hex}{self.suffix}", content)
 
@@ -116,10 +117,10 @@ class QueryCheckpoint:
                 hint="Spark takes no second source: name its topic, or the directory of a file that it has read",
             )
         directory = self.sources[name]
-        if directory is not None and directory.suffix.endswith(_BINARY):
+        if directory is not None and directory.suffix.lower().endswith(_UNWRITTEN):
             raise RefusedError(
-                f"the files in {to} are no lines of text: {directory.suffix}",
-                hint="write the markers with a program of yours; `--to` takes JSON, CSV without a header, or text",
+                f"the files in {to} cannot be written as lines of text: {directory.suffix}",
+                hint="write the markers with a program of yours; `--to` takes lines of JSON, CSV or text, plain or .gz",
             )
         return directory
 

@@ -243,7 +243,7 @@ def test_markers_are_files_of_the_kind_that_the_query_reads(spark: SparkSession,
     (tmp_path / "input/b1.json").rename(tmp_path / "input/z.parquet")  # Spark reads what the query says
     run(spark, tmp_path, "OldForm")
     refused = sweep(tmp_path)
-    assert (refused.code, "are no lines of text: .parquet" in refused.message) == (6, True)
+    assert (refused.code, "cannot be written as lines of text: .parquet" in refused.message) == (6, True)
 
 
 def test_a_query_that_runs_is_not_swept(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,0 +1,33 @@
+"""Which files of a source a sweep writes, without a query."""
+
+import gzip
+from typing import Any
+
+import pytest
+
+from jobs.query_checkpoint import Directory, QueryCheckpoint
+from migrate.errors import RefusedError
+
+
+class _Session:
+    sparkContext = None
+
+
+@pytest.mark.parametrize("suffix", [".json.bz2", ".csv.ZST", ".lz4", ".Parquet"])
+def test_a_directory_with_files_that_are_not_written_is_refused(suffix: str) -> None:
+    session: Any = _Session()
+    checkpoint = QueryCheckpoint(session, "checkpoint")
+    vars(checkpoint)["sources"] = {"/input": Directory("/input", suffix, 0)}
+    with pytest.raises(RefusedError, match=f"cannot be written as lines of text: {suffix}"):
+        checkpoint.source("/input")
+
+
+@pytest.mark.parametrize("suffix", [".json.gz", ".json.GZ"])
+def test_gzip_is_written_whatever_the_case_of_its_suffix(suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    session: Any = _Session()
+    written: dict[str, bytes] = {}
+    write = "jobs.query_checkpoint.write_whole"
+    monkeypatch.setattr(write, lambda _, __, name, content: written.update({name: content}))
+    Directory("/input", suffix, 0).write(session, [b"{}"])
+    ((name, content),) = written.items()
+    assert (name.endswith(suffix), gzip.decompress(content)) == (True, b"{}\n")
