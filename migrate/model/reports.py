@@ -433,4 +433,5 @@ class SweepReport(Report):
     """Files of markers of earlier slices that the query has not read yet; null: of a topic that is not known."""
     to: str
     watermark_ms: int | None
-    """The query's. What it takes for late is dropped; so are markers whose event time is not after it."""
+    """The query's. A marker whose event time is not later is dropped. One that is later by more than the watermark's
+    delay moves the watermark, which drops rows and fires timers."""

@@ -133,10 +133,11 @@ def show_rejects(report: RejectsReport, output: Output) -> list[str]:
 
 def show_sweep(report: SweepReport, output: Output) -> list[str]:
     """What a slice of a sweep did, and what comes next."""
-    late = (
+    watermark = (
         ""
         if report.watermark_ms is None
-        else f"{moment(report.watermark_ms)}: a marker of that time or before it would be dropped as late"
+        else f"{moment(report.watermark_ms)}: a marker of that time or an earlier one is dropped as late; one that is "
+        "later by more than the watermark's delay moves the watermark, which drops rows and fires timers"
     )
     run = "run the query until it has read the markers, stop it, and sweep again"
     done = f"no key has {report.variable}: let `init` call deleteIfExists({report.variable!r}), with a plain handle"
@@ -147,7 +148,7 @@ def show_sweep(report: SweepReport, output: Output) -> list[str]:
         "old keys": f"{report.old_keys:,} after batch {report.batch}",
         "written": f"{plural(report.written, 'marker')} to {report.to}" if report.written else "",
         "unread": f"{plural(report.unread, 'file')} with markers in {report.to}" if report.unread else "",
-        "watermark": late if report.written else "",
+        "watermark": watermark if report.written else "",
         "next": run if report.old_keys or report.unread else done,
     }
     return output.layout.facts(rows)
