@@ -141,6 +141,10 @@ def show_sweep(report: SweepReport, output: Output) -> list[str]:
     )
     run = "run the query until it has read the markers, stop it, and sweep again"
     done = f"no key has {report.variable}: let `init` call deleteIfExists({report.variable!r}), with a plain handle"
+    stuck = (
+        "look whether markers are late, not parsed, of another key (the time zone of a timestamp, a partition's "
+        "directory) or not matched by the source's pattern of names, or whether values are in quarantine"
+    )
     if report.unread is None:
         done += ", and go on to filter markers: the topic may have some that the query has not read"
     rows = {
@@ -149,6 +153,7 @@ def show_sweep(report: SweepReport, output: Output) -> list[str]:
         "written": f"{plural(report.written, 'marker')} to {report.to}" if report.written else "",
         "unread": f"{plural(report.unread, 'file')} with markers in {report.to}" if report.unread else "",
         "watermark": watermark if report.written else "",
+        "if it stays": stuck if report.old_keys or report.unread else "",
         "next": run if report.old_keys or report.unread else done,
     }
     return output.layout.facts(rows)
