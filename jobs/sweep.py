@@ -77,10 +77,12 @@ def sweep(
                 directory.write(spark, [value for _, value in records])
         elif records:
             produce(_connection(bootstrap, config), to, records)
+        begun, committed = before.position
         return SweepReport(
             checkpoint=checkpoint,
             variable=variable,
-            batch=before.position[1],
+            batch=committed,
+            unfinished=begun if begun > committed else None,
             old_keys=left,
             written=len(records),
             unread=unread,

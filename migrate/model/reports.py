@@ -425,6 +425,8 @@ class SweepReport(Report):
     """The old state variable."""
     batch: int
     """The last committed one."""
+    unfinished: int | None
+    """A batch that was begun after it, and not committed; null: there is none."""
     old_keys: int
     """Keys that had the variable then; with those of earlier slices whose markers the query has not handled yet."""
     written: int

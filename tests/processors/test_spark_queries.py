@@ -237,11 +237,13 @@ def test_markers_are_files_of_the_kind_that_the_query_reads(spark: SparkSession,
     assert (unread.code, f"1 file with markers in {tmp_path / 'input'}" in unread.out) == (5, True)
     assert "run the query until it has read the markers" in unread.out
     run(spark, tmp_path, "DualForm")
-    assert sweep(tmp_path).code == 0
+    read = sweep(tmp_path)
+    assert (read.code, "not committed" in read.out) == (0, False)
     for name in ("2", ".2.crc"):
         (tmp_path / "checkpoint/commits" / name).unlink()
     unfinished = sweep(tmp_path)
     assert (unfinished.code, "1 file with markers" in unfinished.out) == (5, True)
+    assert "batch 2 was begun and not committed: see that the query is stopped" in unfinished.out
     add(tmp_path, 1, keys=2)
     (tmp_path / "input/b1.json").rename(tmp_path / "input/z.parquet")  # Spark reads what the query says
     run(spark, tmp_path, "OldForm")

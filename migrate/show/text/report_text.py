@@ -150,6 +150,9 @@ def show_sweep(report: SweepReport, output: Output) -> list[str]:
     rows = {
         "variable": report.variable,
         "old keys": f"{report.old_keys:,} after batch {report.batch}",
+        "unfinished": ""
+        if report.unfinished is None
+        else f"batch {report.unfinished} was begun and not committed: see that the query is stopped",
         "written": f"{plural(report.written, 'marker')} to {report.to}" if report.written else "",
         "unread": f"{plural(report.unread, 'file')} with markers in {report.to}" if report.unread else "",
         "watermark": watermark if report.written else "",
