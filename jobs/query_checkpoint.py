@@ -152,7 +152,7 @@ class QueryCheckpoint:
             which = "the name of several state variables" if having else "no state variable"
             raise RefusedError(
                 f"{variable} is {which} of this query, which has {', '.join(names) or 'none'}",
-                hint="name the old variable as `init` does",
+                hint="name the old variable as `init` does; after `deleteIfExists` of it, nothing is left to sweep",
             )
         reader = self.spark.read.format("statestore").option("stateVarName", variable)
         return reader.option("operatorId", having[0]).option("batchId", self.position[1]).load(self.path)

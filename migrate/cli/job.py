@@ -15,6 +15,7 @@ import click
 from migrate.batch.stop import Stop
 from migrate.cli.command import Job, exit_code_of, stopping_on_signals
 from migrate.cli.options import current_output
+from migrate.errors import MissingPackageError
 from migrate.show.output import Output, user_output_to_stderr
 
 if TYPE_CHECKING:
@@ -116,9 +117,14 @@ def run_and_show(
         output.show(report, show_run)
 
 
-def check_spark(*, on_spark: bool) -> None:
-    """Raises ModuleNotFoundError where Spark is missing: its extra brings what else may be missing."""
+def check_spark(*, on_spark: bool, is_only_way: bool = False) -> None:
+    """Raises ModuleNotFoundError where Spark is missing: its extra brings what else may be missing.
+
+    MissingPackageError, with `is_only_way`: the verb cannot work without Spark.
+    """
     if on_spark and find_spec("pyspark") is None:
+        if is_only_way:
+            raise MissingPackageError("the package pyspark is not installed", hint="pip install 'stateferry[spark]'")
         raise ModuleNotFoundError(name="pyspark")
 
 

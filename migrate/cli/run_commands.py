@@ -283,7 +283,7 @@ def sweep(checkpoint: str, **options: Any) -> int:  # noqa: ANN401 - those of `j
     stateferry sweep checkpoint --variable count --marker markers:marker --to input
     stateferry sweep checkpoint --variable count --marker markers:marker --to orders --bootstrap broker:9092
     """
-    check_spark(on_spark=True)
+    check_spark(on_spark=True, is_only_way=True)
     from migrate.batch.chunk.executor import check_master
     from migrate.show.text.report_text import show_sweep
 

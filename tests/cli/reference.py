@@ -25,7 +25,8 @@ CODES = {
     ExitCode.USAGE: "the command line or the spec is not valid",
     ExitCode.FAILED: "a chunk failed, or too many records were rejected: fix the cause and run the same command again",
     ExitCode.MISMATCH: "verification found a difference: nothing was published or cut over",
-    ExitCode.INTERRUPTED: "interrupted, or the time budget is used up: run the same command again to resume",
+    ExitCode.INTERRUPTED: "interrupted, or the time budget is used up: run the same command again to resume; of "
+    "`sweep`: run the query, and sweep again",
     ExitCode.REFUSED: "refused before any data was changed: follow the line `next:`",
 }
 _STREAMS = """\

@@ -49,6 +49,7 @@ def check_base(found: dict[str, str]) -> None:
     with_spark = {name for name, text in failed.items() if "stateferry[spark]" in text}
     assert with_spark == {"the job", *(f"stateferry {verb}" for verb in ("doctor", "replay", "run", "sweep", "verify"))}
     assert [what for _, what in kinds if "\n  next: pip install 'stateferry[" not in what] == []
+    assert found["stateferry sweep"].endswith("\n  next: pip install 'stateferry[spark]'\n")
     assert [what for _, what in kinds if "Traceback" in what] == []
 
 

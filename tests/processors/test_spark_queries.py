@@ -194,7 +194,7 @@ def test_a_sweep_that_cannot_be_meant_is_refused(
     add(tmp_path, 0)
     run(spark, tmp_path, "OldForm")
     refused = {
-        sweep(tmp_path, "--variable", "cuont"): (6, "no state variable of this query, which has count, last, seen"),
+        sweep(tmp_path, "--variable", "cuont"): (6, "seen next: name the old variable as `init` does; after"),
         sweep(tmp_path, to="elsewhere"): (6, f"is no source of this query, which reads {tmp_path / 'input'}"),
         sweep(tmp_path, "--to", "orders"): (6, "Spark takes no second source"),
         sweep(tmp_path, marks="nothing"): (2, "is None: not a text, nor bytes next: give a row of the query's source"),
