@@ -31,7 +31,11 @@ from migrate.spec.mistakes import FUNCTION
 from migrate.spec.user_function import load_function
 
 Marker = Callable[[Row], Any]
-_READING = "see that the query is stopped, and that this Spark is not older than the query's"
+_READING = (
+    "see that the query is stopped, and that its checkpoint was not copied: a copy refers to the first place; the "
+    "settings of its Spark are needed here, too (format of checkpoints, file systems and their jars), by "
+    "SPARK_CONF_DIR or PYSPARK_SUBMIT_ARGS, and no older version"
+)
 _WATCH_SECONDS = 2.0
 """How long the checkpoint is watched, at least: nothing else tells that a query is running."""
 

@@ -5,6 +5,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -215,6 +216,9 @@ def test_a_sweep_that_cannot_be_meant_is_refused(
     (tmp_path / "input").touch()
     unwritten = sweep(tmp_path)
     assert (unwritten.code, f"Spark cannot write to {tmp_path / 'input'}" in unwritten.message) == (6, True)
+    shutil.rmtree(tmp_path / "checkpoint/state/0/0")
+    unread = sweep(tmp_path)
+    assert (unread.code, "settings of its Spark are needed here, too" in unread.message) == (6, True), unread
     (tmp_path / "checkpoint/offsets/.0.crc").unlink()
     (tmp_path / "checkpoint/offsets/0").write_text("v1\n{\n")
     damaged = sweep(tmp_path)
