@@ -138,20 +138,25 @@ class QueryCheckpoint:
         """A line in JSON for each file that a source has read, or is to read in a batch that was begun."""
         return self.spark.read.text(f"{self.path}/sources/{number}").where("value like '{%'")
 
-    def old_keys(self, variable: str) -> DataFrame:
-        """The grouping keys that have that state variable. Raises RefusedError where there is none."""
+    def old_keys(self, variable: str, operator: int | None = None) -> DataFrame:
+        """The grouping keys that have that state variable. Raises RefusedError without one, and with several."""
         operators = self.spark.read.format("state-metadata").load(self.path).collect()
         variables = {
             row["operatorId"]: [each["stateName"] for each in json.loads(row["operatorProperties"])["stateVariables"]]
             for row in operators
-            if "stateVariables" in (row["operatorProperties"] or "")
+            if "stateVariables" in (row["operatorProperties"] or "") and operator in (None, row["operatorId"])
         }
         having = [operator for operator, names in variables.items() if variable in names]
-        if len(having) != 1:
-            names = sorted(name for each in variables.values() for name in each if not name.startswith("$"))
-            which = "the name of several state variables" if having else "no state variable"
+        if len(having) > 1:
             raise RefusedError(
-                f"{variable} is {which} of this query, which has {', '.join(names) or 'none'}",
+                f"{variable} is a state variable of the operators {', '.join(map(str, sorted(having)))}",
+                hint="sweep each with --operator",
+            )
+        if not having:
+            what = "this query" if operator is None else f"operator {operator}"
+            names = sorted(name for each in variables.values() for name in each if not name.startswith("$"))
+            raise RefusedError(
+                f"{variable} is no state variable of {what}, which has {', '.join(names) or 'none'}",
                 hint="name the old variable as `init` does; after `deleteIfExists` of it, nothing is left to sweep",
             )
         reader = self.spark.read.format("statestore").option("stateVarName", variable)

@@ -47,6 +47,7 @@ def sweep(
     marker: str,
     to: str,
     limit: int,
+    operator: int | None = None,
     master: str | None = None,
     bootstrap: str | None = None,
     config: str | None = None,
@@ -64,7 +65,7 @@ def sweep(
         _ = spark.streams.active  # PySpark 4.1 reads no state before that
         before, began = QueryCheckpoint(spark, checkpoint), time.monotonic()
         directory = before.source(to)
-        keys = before.old_keys(variable).select("key").distinct()
+        keys = before.old_keys(variable, operator).select("key").distinct()
         left = keys.count()
         # In another order each time: else keys that the processor has to leave would be in the way of all others.
         rows = keys.orderBy(F.rand()).limit(limit).collect()

@@ -268,6 +268,9 @@ def catch_up(spec: Spec, *, master: str | None, fence: bool) -> None:
 @click.option(
     "--limit", type=click.IntRange(min=1), default=100_000, show_default=True, metavar="N", help="The most markers."
 )
+@click.option(
+    "--operator", type=int, metavar="N", help="Which one, where several stateful operators have the variable."
+)
 @click.option("--master", default="local[*]", show_default=True, help="The Spark master to run on.")
 @click.option("--bootstrap", metavar="HOST:PORT", help="The broker of the topic.")
 @click.option("--config", type=click.Path(), help="A file of librdkafka's properties for that broker.")

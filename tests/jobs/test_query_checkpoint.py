@@ -1,7 +1,9 @@
 """Which files of a source a sweep writes, without a query."""
 
 import gzip
+import json
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -31,3 +33,19 @@ def test_gzip_is_written_whatever_the_case_of_its_suffix(suffix: str, monkeypatc
     Directory("/input", suffix, 0).write(session, [b"{}"])
     ((name, content),) = written.items()
     assert (name.endswith(suffix), gzip.decompress(content)) == (True, b"{}\n")
+
+
+def test_a_variable_of_several_operators_needs_the_number_of_one() -> None:
+    session = MagicMock()
+    of = json.dumps({"stateVariables": [{"stateName": "count"}]})
+    rows = [{"operatorId": number, "operatorProperties": of} for number in (0, 1)]
+    session.read.format.return_value.load.return_value.collect.return_value = rows
+    checkpoint = QueryCheckpoint(session, "checkpoint")
+    vars(checkpoint)["position"] = (4, 4)
+    with pytest.raises(RefusedError, match="count is a state variable of the operators 0, 1"):
+        checkpoint.old_keys("count")
+    with pytest.raises(RefusedError, match="count is no state variable of operator 2, which has none"):
+        checkpoint.old_keys("count", 2)
+    checkpoint.old_keys("count", 1)
+    read = session.read.format.return_value.option.return_value.option
+    read.assert_called_once_with("operatorId", 1)
