@@ -58,6 +58,12 @@ class QueryCheckpoint:
     @cached_property
     def position(self) -> tuple[int, int]:
         """The last batch that was begun, and the last one that was committed. Raises RefusedError without one."""
+        odd = re.search(r"[\s\[\]{}*?]", self.path if ":" in self.path else str(Path(self.path).absolute()))
+        if odd:
+            raise RefusedError(
+                f"Spark cannot read state by a path with {odd[0]!r}: {self.path}",
+                hint="give a symbolic link to the checkpoint, whose path has no such character",
+            )
         begun, committed = (self._last(name) for name in ("offsets", "commits"))
         if begun < 0 or committed < 0:
             raise RefusedError(

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -49,3 +50,14 @@ def test_a_variable_of_several_operators_needs_the_number_of_one() -> None:
     checkpoint.old_keys("count", 1)
     read = session.read.format.return_value.option.return_value.option
     read.assert_called_once_with("operatorId", 1)
+
+
+@pytest.mark.parametrize("folder", ["my query", "query[1]"])
+def test_a_path_that_spark_takes_for_another_one_is_refused(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / folder).mkdir()
+    monkeypatch.chdir(tmp_path / folder)
+    for path in (f"hdfs://host/{folder}/checkpoint", "checkpoint"):
+        with pytest.raises(RefusedError, match="Spark cannot read state by a path with"):
+            _ = QueryCheckpoint(MagicMock(), path).position
