@@ -144,8 +144,8 @@ class QueryCheckpoint:
         """A line in JSON for each file that a source has read, or is to read in a batch that was begun."""
         return self.spark.read.text(f"{self.path}/sources/{number}").where("value like '{%'")
 
-    def old_keys(self, variable: str, operator: int | None = None) -> DataFrame:
-        """The grouping keys that have that state variable. Raises RefusedError without one, and with several."""
+    def operator(self, variable: str, operator: int | None = None) -> int:
+        """The one that has that state variable, or `operator`. Raises RefusedError without one, and with several."""
         operators = self.spark.read.format("state-metadata").load(self.path).collect()
         variables = {
             row["operatorId"]: [each["stateName"] for each in json.loads(row["operatorProperties"])["stateVariables"]]
@@ -165,8 +165,23 @@ class QueryCheckpoint:
                 f"{variable} is no state variable of {what}, which has {', '.join(names) or 'none'}",
                 hint="name the old variable as `init` does; after `deleteIfExists` of it, nothing is left to sweep",
             )
+        return int(having[0])
+
+    def old_keys(self, variable: str, operator: int) -> DataFrame:
+        """The grouping keys that have that state variable."""
         reader = self.spark.read.format("statestore").option("stateVarName", variable)
-        return reader.option("operatorId", having[0]).option("batchId", self.position[1]).load(self.path)
+        return reader.option("operatorId", operator).option("batchId", self.position[1]).load(self.path)
+
+    def is_newest(self, variable: str, operator: int) -> bool:
+        """Whether others are older and none is newer, by what Spark noted for each batch that it still knows."""
+        noted = self.spark.read.text(f"{self.path}/state/{operator}/_metadata/v2", wholetext=True)
+        names: dict[int, set[str]] = {}
+        for row in noted.select("_metadata.file_name", "value").collect():
+            known = json.loads(json.loads(row["value"].partition("\n")[2])["operatorPropertiesJson"])
+            names[int(row["file_name"])] = {each["stateName"] for each in known["stateVariables"]}
+        first = min((batch for batch in names if variable in names[batch]), default=-1)
+        older = set[str]().union(*(names[batch] for batch in names if batch < first))
+        return bool(older) and set[str]().union(*names.values()) == older | names[first]
 
     def _last(self, name: str) -> int:
         try:

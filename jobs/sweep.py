@@ -65,6 +65,7 @@ def sweep(
         _ = spark.streams.active  # PySpark 4.1 reads no state before that
         before, began = QueryCheckpoint(spark, checkpoint), time.monotonic()
         directory = before.source(to)
+        operator = before.operator(variable, operator)
         keys = before.old_keys(variable, operator).select("key").distinct()
         left = keys.count()
         # In another order each time: else keys that the processor has to leave would be in the way of all others.
@@ -89,6 +90,7 @@ def sweep(
             batch=committed,
             unfinished=begun if begun > committed else None,
             old_keys=left,
+            is_newest=not left and before.is_newest(variable, operator),
             written=len(records),
             unread=unread,
             to=to,

@@ -431,6 +431,8 @@ class SweepReport(Report):
     """Keys that had the variable then; with those of earlier slices whose markers the query has not handled yet."""
     written: int
     """Markers."""
+    is_newest: bool
+    """No key has it, and it came with the newest variables: it may not be the name that the old code used."""
     unread: int | None
     """Files of markers of earlier slices that the query has not read yet; null: of a topic that is not known."""
     to: str

@@ -42,14 +42,11 @@ def test_a_variable_of_several_operators_needs_the_number_of_one() -> None:
     rows = [{"operatorId": number, "operatorProperties": of} for number in (0, 1)]
     session.read.format.return_value.load.return_value.collect.return_value = rows
     checkpoint = QueryCheckpoint(session, "checkpoint")
-    vars(checkpoint)["position"] = (4, 4)
     with pytest.raises(RefusedError, match="count is a state variable of the operators 0, 1"):
-        checkpoint.old_keys("count")
+        checkpoint.operator("count")
     with pytest.raises(RefusedError, match="count is no state variable of operator 2, which has none"):
-        checkpoint.old_keys("count", 2)
-    checkpoint.old_keys("count", 1)
-    read = session.read.format.return_value.option.return_value.option
-    read.assert_called_once_with("operatorId", 1)
+        checkpoint.operator("count", 2)
+    assert checkpoint.operator("count", 1) == 1
 
 
 @pytest.mark.parametrize("folder", ["my query", "query[1]"])

@@ -93,6 +93,7 @@ def sweep_all(spark: SparkSession, folder: Path, kind: str, slices: tuple[int, .
         if left:
             run(spark, folder, f"Dual{kind}")
     assert "deleteIfExists('count')" in done.out
+    assert "warning" not in done.out
     assert [state(spark, folder, old) for old in PAIRS] == [[], [], []]
 
 
@@ -242,12 +243,16 @@ def test_markers_are_files_of_the_kind_that_the_query_reads(spark: SparkSession,
     assert "run the query until it has read the markers" in unread.out
     run(spark, tmp_path, "DualForm")
     read = sweep(tmp_path)
-    assert (read.code, "not committed" in read.out) == (0, False)
+    assert (read.code, "not committed" in read.out, "warning" in read.out) == (0, False, False)
     for name in ("2", ".2.crc"):
         (tmp_path / "checkpoint/commits" / name).unlink()
+    noted = tmp_path / "checkpoint/state/0/_metadata/v2/0"
+    noted.with_name(".0.crc").unlink()
+    noted.write_text(noted.read_text().replace("count", "cuont"))  # as if `count` were a mistake of the new code
     unfinished = sweep(tmp_path)
     assert (unfinished.code, "1 file with markers" in unfinished.out) == (5, True)
     assert "batch 2 was begun and not committed: see that the query is stopped" in unfinished.out
+    assert "count came with the newest variables: see that the old code used that name" in unfinished.out
     add(tmp_path, 1, keys=2)
     (tmp_path / "input/b1.json").rename(tmp_path / "input/z.parquet")  # Spark reads what the query says
     run(spark, tmp_path, "OldForm")

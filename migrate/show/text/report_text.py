@@ -153,6 +153,9 @@ def show_sweep(report: SweepReport, output: Output) -> list[str]:
         "unfinished": ""
         if report.unfinished is None
         else f"batch {report.unfinished} was begun and not committed: see that the query is stopped",
+        "warning": f"{report.variable} came with the newest variables: see that the old code used that name"
+        if report.is_newest
+        else "",
         "written": f"{plural(report.written, 'marker')} to {report.to}" if report.written else "",
         "unread": f"{plural(report.unread, 'file')} with markers in {report.to}" if report.unread else "",
         "watermark": watermark if report.written else "",
