@@ -173,9 +173,15 @@ class QueryCheckpoint:
         return reader.option("operatorId", operator).option("batchId", self.position[1]).load(self.path)
 
     def is_newest(self, variable: str, operator: int) -> bool:
-        """Whether others are older and none is newer, by what Spark noted for each batch that it still knows."""
-        noted = self.spark.read.text(f"{self.path}/state/{operator}/_metadata/v2", wholetext=True)
+        """Whether others are older and none is newer, by what Spark noted for each batch that it still knows.
+
+        False where it noted nothing.
+        """
         names: dict[int, set[str]] = {}
+        try:
+            noted = self.spark.read.text(f"{self.path}/state/{operator}/_metadata/v2", wholetext=True)
+        except PySparkException:
+            return False
         for row in noted.select("_metadata.file_name", "value").collect():
             known = json.loads(json.loads(row["value"].partition("\n")[2])["operatorPropertiesJson"])
             names[int(row["file_name"])] = {each["stateName"] for each in known["stateVariables"]}
