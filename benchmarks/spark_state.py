@@ -103,7 +103,7 @@ def _run(spark: SparkSession, work: Path, kind: str, processor: Callable[[], Sta
     source.mkdir(exist_ok=True)
     lines = [f'{{"k": "key-{number}", "kind": "{kind}"}}\n' for number in range(_KEYS)]
     (source / f"{len(list(source.iterdir()))}.json").write_text("".join(lines))
-    messages = set()
+    messages: set[int] = set()
     rows = spark.readStream.schema("k string, kind string").json(str(source)).groupBy("k")
     out = rows.transformWithState(processor(), _OUT, "Update", "None").writeStream.outputMode("update")
     out = out.option("checkpointLocation", str(work / "checkpoint"))

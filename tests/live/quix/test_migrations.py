@@ -65,4 +65,4 @@ def test_a_store_without_a_changelog_is_refused_with_one(broker: Broker, tmp_pat
     app = App.make(broker.bootstrap, tmp_path, "quix-unlogged", has_changelog=False)
     app.settings.run(app.send(inputs_of(3)))
     error = raises(RefusedError, f"the changelog {app.settings.changelog} does not exist", run, app.spec)
-    assert "is logging disabled for this store" in error.hint
+    assert "leave [changelog] out only where the store has no changelog" in error.hint
