@@ -81,23 +81,24 @@ def test_a_catch_up_killed_anywhere_is_finished_by_the_next_one(broker: Broker, 
     assert len(list((home / "changelog").glob("*/orders/tail-*/*"))) == len(TASKS)
 
 
-def test_a_table_that_was_damaged_before_a_catch_up_is_not_vouched_for_by_it(broker: Broker, tmp_path: Path) -> None:
-    """It compares what the tails have changed, and no other record again."""
-    app = App("tail-damaged", tmp_path, broker, count=2000).make()
-    run(app.spec)
+def damaged_after_its_run(app: App) -> App:
+    """A table of its new stores is, and there is something to catch up with."""
+    run(app.make().spec)
     file = max((app.spec.home / "new").rglob("*.sst"), key=lambda each: each.stat().st_size)
     flip_byte(file, file.stat().st_size // 2, 0x10)
     app.write(app.topic, 0, {b"key-00000-0": (b"new", NOW)})
+    return app
+
+
+def test_a_table_that_was_damaged_before_a_catch_up_is_not_vouched_for_by_it(broker: Broker, tmp_path: Path) -> None:
+    """It compares what the tails have changed, and no other record again."""
+    app = damaged_after_its_run(App("tail-damaged", tmp_path, broker, count=2000))
     catch_up(app.spec)
     raises(RefusedError, "not as it was verified", cutover, app.spec)
 
 
 def test_nor_is_it_where_that_one_ended_before_it_compared(broker: Broker, tmp_path: Path) -> None:
-    app = App("tail-damaged-stopped", tmp_path, broker, count=2000).make()
-    run(app.spec)
-    file = max((app.spec.home / "new").rglob("*.sst"), key=lambda each: each.stat().st_size)
-    flip_byte(file, file.stat().st_size // 2, 0x10)
-    app.write(app.topic, 0, {b"key-00000-0": (b"new", NOW)})
+    app = damaged_after_its_run(App("tail-damaged-stopped", tmp_path, broker, count=2000))
     raises(StoppedError, "", catch_up, app.spec, on_event=StopAt("assemble.committed"))
     raises(CorruptionError, "", catch_up, app.spec)
 
