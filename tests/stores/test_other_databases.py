@@ -24,6 +24,7 @@ from migrate.errors import ExitCode, MigrationError, RefusedError
 from migrate.queries.side_by_side import SideBySideStores
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, Database
 from migrate.stores.rocksdb.live import open_live
+from migrate.stores.rocksdb.view import View
 from tests.stores.test_unreadable import FLUSH, PREPARED, UNFLUSHED, unpacked
 from tests.support import RAW, Tables, make_store, raw_spec, read_families
 
@@ -211,7 +212,7 @@ def test_the_oldest_tables_of_rocksdb_are_not_taken_for_those_of_leveldb(tmp_pat
 def test_tables_of_leveldb_that_rocksdb_took_over_do_not_end_the_process(tmp_path: Path) -> None:
     source = _before_1_14(tmp_path)
     taken_over = Rdict(str(source), Options(raw_mode=True))
-    database = Database(taken_over, (DEFAULT_FAMILY,), source, source, {})
+    database = Database(taken_over, (DEFAULT_FAMILY,), View(source, source, {}))
     with pytest.raises(RefusedError, match="has tables of one"):
         database.table_puts(DEFAULT_FAMILY)
     taken_over.close()

@@ -212,7 +212,7 @@ def read_store(directory: Path) -> Reading:
     with open_read_only(directory) as opened:
         content, files = opened.content(), files_of(directory)
         runs = {table.level or table.name for table in opened.live_files}
-        return Reading(content, files if opened.is_current() else None, len(runs))
+        return Reading(content, files if opened.view.is_current() else None, len(runs))
 
 
 def files_of(directory: Path, metadata: str | None = None) -> Files:

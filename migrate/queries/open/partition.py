@@ -284,7 +284,7 @@ class OpenDatabase:
     @property
     def is_current(self) -> bool:
         """Whether it would be opened as it is now."""
-        return all(each.is_current() for each in self.databases)
+        return all(each.view.is_current() for each in self.databases)
 
     @property
     def content(self) -> object:

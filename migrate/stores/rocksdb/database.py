@@ -3,14 +3,12 @@
 * `items()` ends silently on a damaged block: every scan ends with a status check (I4).
 * `set_iterate_lower_bound` sets the upper bound and `set_iterate_upper_bound` keeps no reference to its bytes: neither
   is used; scans start by `from_key` and stop by comparing.
-* Opening writes `LOG` and `rocksdict-config.json` into the directory, even read-only: a database is opened in a
-  temporary view of it, which has links to the few files of metadata; its tables are found by `db_paths`.
+* Opening writes `LOG` and `rocksdict-config.json` into the directory, even read-only: it is opened through a view.
 * An iterator or a column family handle that lives on keeps the LOCK: both are dropped before `close()`.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
@@ -24,14 +22,13 @@ from typing import cast
 
 from rocksdict import AccessType, BlockBasedOptions, Cache, DBPath, DBRecoveryMode, Options, Rdict
 
-from migrate.errors import ChunkFailedError, CorruptionError, RefusedError, explain_system_error
+from migrate.errors import CorruptionError
 from migrate.model.key_range import KeyRange
 from migrate.stores.batch import Batch
-from migrate.stores.files import raise_open_files, temporary_folder
-from migrate.stores.rocksdb.layout import DatabaseFiles, check_readable, database_files, log_files
+from migrate.stores.files import temporary_folder
 from migrate.stores.rocksdb.scan import MAX_BATCH_RECORDS, READAHEAD, OnColumns, check_end, items, pull, streaming
-from migrate.stores.rocksdb.transactions import check_nothing_prepared
-from migrate.stores.rocksdb.unreadable import cannot_open, explain, has_properties, of_leveldb
+from migrate.stores.rocksdb.unreadable import explain, has_properties, of_leveldb
+from migrate.stores.rocksdb.view import View, open_in_view, opened_in_view
 
 DEFAULT_FAMILY = "default"
 _FILE_NUMBER = re.compile(r"^ (\d+):", re.MULTILINE)
@@ -40,13 +37,11 @@ _NEWEST_SEQUENCE_NUMBER = re.compile(r"^ \d+:\d+\[\d+ \.\. (\d+)\]", re.MULTILIN
 """Of each file in that list."""
 _LESS_THAN_RECORDS = ("deletions", "merge operands", "range deletions")
 _TABLE_COUNTS = re.compile(rf"# (entries|{'|'.join(_LESS_THAN_RECORDS)})=(\d+)")
-_ATTEMPTS = 5
 ANY_SIZE = 1 << 62
-_NOT_NEEDED = ("rocksdict-config.json", "OPTIONS-")
-"""Options files: an opening with options of its own does not use them, and rocksdict takes 0.5 ms to parse one."""
+FEW_TABLES = 20
+"""The fewest open files that RocksDB takes: 10 tables."""
 _FIRST_BATCH = 64
 _SHARED_BYTES = 256 << 20
-_Stamp = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,35 +68,13 @@ class StoreContent:
 class Database:
     """A RocksDB directory, read through a view; nothing in it is changed."""
 
-    def __init__(
-        self, database: Rdict, families: tuple[str, ...], directory: Path, view: Path, stamps: dict[Path, _Stamp]
-    ) -> None:
+    def __init__(self, database: Rdict, families: tuple[str, ...], view: View) -> None:
         self._database = database
-        self._view = view
+        self.view = view
         self.view_folder: TemporaryDirectory[str] | None = None
         """The folder of the view, where that is needed until nothing refers to the database any more."""
-        self._stamps = stamps
         self.families = families
-        self.directory = directory
-
-    @cached_property
-    def needs_view(self) -> bool:
-        """Whether its tables are found through the view, which therefore lasts as long as it is open."""
-        return _tables(self.directory, self._view).is_relative_to(self._view)
-
-    def is_current(self) -> bool:
-        """Whether an opening now would find the same directory, with the same names in it and the same metadata."""
-        try:
-            return all(_stamp(path) == stamp for path, stamp in self._stamps.items())
-        except OSError:
-            return False
-
-    def has_every_log(self) -> bool:
-        """Whether its owner began no write-ahead log while it was opened: its families are then of one time.
-
-        Otherwise one family may hold what the owner wrote to that log and flushed, and another one not.
-        """
-        return log_files(self.directory) <= {path.name for path in self._stamps}
+        self.directory = view.directory
 
     @property
     def sequence_number(self) -> int:
@@ -253,7 +226,7 @@ class Database:
             at = start if last is None else last
             check_end(self.column(family).iter(streaming()), at, where, is_record=last is not None)
         except CorruptionError as error:
-            message = error.message.replace(str(self._view), str(self.directory))
+            message = error.message.replace(str(self.view.folder), str(self.directory))
             known = explain(self.directory, message)
             raise known or CorruptionError(message, hint=error.hint, place=self.directory) from error
 
@@ -275,15 +248,10 @@ def open_read_only(directory: Path, *, all_files: bool = False) -> Iterator[Data
 
     Raises RefusedError for a missing, truncated or unreadable file, or where it is no RocksDB directory.
     """
-    with ExitStack() as stack:
-        view = Path(stack.enter_context(temporary_folder()))
-        options = Options(raw_mode=True)
-        if not all_files:
-            keep_few_tables_open(options)
-        database, close = _open_view(directory, view, options)
-        if not database.needs_view:
-            stack.close()  # before a worker can be killed: an open database does not need its metadata
-        stack.callback(close)
+    options = Options(raw_mode=True)
+    if not all_files:
+        keep_few_tables_open(options)
+    with opened_in_view(directory, lambda view: _open_rocksdb(view, options)) as database:
         yield database
 
 
@@ -305,87 +273,28 @@ def open_unmanaged(directory: Path) -> Database:
     options.set_block_based_table_factory(tables)
     with ExitStack() as stack:
         folder = temporary_folder()
-        view = Path(stack.enter_context(folder))
-        database, _ = _open_view(directory, view, options)
-        if database.needs_view:
+        name = Path(stack.enter_context(folder))
+        view, (database, _) = open_in_view(directory, name, lambda view: _open_rocksdb(view, options))
+        if view.is_needed:
             database.view_folder = folder
             stack.pop_all()
         return database
 
 
-def _open_view(directory: Path, view: Path, options: Options) -> tuple[Database, Callable[[], None]]:
-    """Fill and open the view, again if the owner changes files meanwhile. Returns how to close the database too."""
-    raise_open_files()  # here, so that it is so in the driver and in workers, for a command and for a library's caller
-    for left in reversed(range(_ATTEMPTS)):
-        seen = _entries(directory)
-        try:
-            stamps = {directory: _stamp(directory)}  # before any file is read
-            files = database_files(directory)
-            stamps |= {path: _stamp(path) for path in files.mutable}
-            check_readable(files)
-            check_nothing_prepared(directory)
-            _fill(view, directory, files)
-            opened, families = _open_rocksdb(directory, view, options)
-            return Database(opened, families, directory, view, stamps), opened.close
-        except Exception as error:
-            if left and _entries(directory) != seen:
-                continue
-            if isinstance(error, RefusedError):
-                error.place = directory
-                raise
-            known = explain_system_error(error, where=f"cannot open {directory}")
-            if isinstance(known, ChunkFailedError):  # no space for the view, for one: the directory is not at fault
-                raise known from error
-            problem = cannot_open(directory, str(error).replace(str(view), str(directory)))
-            problem.place = directory
-            raise problem from error
-    raise AssertionError("the last attempt returns or raises")
-
-
-def _entries(directory: Path) -> set[tuple[str, int]]:
-    """Names and inodes of the files: a file that was replaced has another inode."""
-    with os.scandir(directory) as entries:
-        return {(entry.name, entry.inode()) for entry in entries}
-
-
-def _stamp(path: Path) -> _Stamp:
-    """Which file it is, and its last change; no program can set that time, as copies and archives set others."""
-    status = path.stat()
-    return status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns
-
-
-def _fill(view: Path, directory: Path, files: DatabaseFiles) -> None:
-    for link in view.iterdir():
-        link.unlink()
-    for name in files.metadata:
-        if not name.startswith(_NOT_NEEDED):
-            (view / name).symlink_to(directory.absolute() / name)
-    if (tables := _tables(directory, view)).is_relative_to(view):
-        tables.symlink_to(directory.absolute())
-
-
-def _tables(directory: Path, view: Path) -> Path:
-    """Where RocksDB finds the tables: in the directory, or by a link to it where rocksdict cannot take its name."""
-    try:
-        os.fsencode(directory).decode()
-    except UnicodeDecodeError:
-        return view / "tables"
-    return directory.absolute()
-
-
-def _open_rocksdb(directory: Path, view: Path, options: Options) -> tuple[Rdict, tuple[str, ...]]:
-    options.set_db_paths([DBPath(str(_tables(directory, view)), ANY_SIZE)])
+def _open_rocksdb(view: View, options: Options) -> tuple[Database, Callable[[], None]]:
+    """The database, and what closes it."""
+    options.set_db_paths([DBPath(str(view.tables), ANY_SIZE)])
     # By default RocksDB stops reading a write-ahead log where it is damaged, without an error (I4).
     options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
-    families = tuple(Rdict.list_cf(str(view), options))
-    database = Rdict(
-        str(view), options, column_families=dict.fromkeys(families, options), access_type=AccessType.read_only()
-    )
-    return database, families
+    name = str(view.folder)
+    families = tuple(Rdict.list_cf(name, options))
+    each = dict.fromkeys(families, options)
+    database = Rdict(name, options, column_families=each, access_type=AccessType.read_only())
+    return Database(database, families, view), database.close
 
 
 def keep_few_tables_open(options: Options) -> None:
     """Open tables when scans reach them: an open one has its index in memory, 8 MB for a GiB of small records."""
-    options.set_max_open_files(20)  # the fewest that RocksDB takes: 10 tables
+    options.set_max_open_files(FEW_TABLES)
     options.set_table_cache_num_shard_bits(0)  # else 64: it keeps one in each of so many shards
     options.set_max_file_opening_threads(1)  # to start 16 takes a third of opening a small store

@@ -1,7 +1,7 @@
 """RocksDB directories that stay open: a pool from one task to the next in every process, and those held by descriptor.
 
 An opening takes time for each file. What is open is used again only while the directory and its metadata are the same
-(`Database.is_current`): a directory that was made again under the same path is another one. It keeps no data: each
+(`View.is_current`): a directory that was made again under the same path is another one. It keeps no data: each
 scan reads its blocks from the files (`streaming`).
 
 A cut-over exchanges two directories under their names. A path through `/proc/self/fd` stays with the directory that was
@@ -15,15 +15,17 @@ import resource
 import time
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from threading import Lock, Thread
+from typing import Protocol, TypeVar, cast
 
 from migrate.errors import MigrationError, RefusedError, StoreNotReadyError
 from migrate.stores.files import make_directories, remove_tree
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, Database, open_read_only, open_unmanaged
 from migrate.stores.rocksdb.layout import database_files
+from migrate.stores.rocksdb.view import View
 from migrate.stores.rocksdb.writing import create_database
 
 _MOST_IDLE = 4
@@ -35,7 +37,18 @@ _DESCRIPTORS = Path("/proc/self/fd")
 _ATTEMPTS = 5
 _SPARE_FILES = 64
 """Descriptors that opening takes for a while, besides those of tables."""
-_Opened = tuple[Database, ExitStack]
+
+
+class Viewed(Protocol):
+    """What is opened through a view."""
+
+    view: View
+
+
+_Opening = Callable[[Path], AbstractContextManager[Viewed]]
+_Opened = tuple[Viewed, ExitStack]
+_Place = tuple[_Opening, Path]
+T = TypeVar("T", bound=Viewed)
 
 
 class _Openings:
@@ -48,28 +61,29 @@ class _Openings:
 
     def _reset(self) -> None:
         self._lock = Lock()
-        self._idle: OrderedDict[Path, tuple[float, _Opened]] = OrderedDict()
+        self._idle: OrderedDict[_Place, tuple[float, _Opened]] = OrderedDict()
         self._is_watched = False
 
-    def take(self, directory: Path) -> _Opened:
+    def take(self, place: _Place) -> _Opened:
         """An open database for exclusive use by the caller."""
         with self._lock:
-            _, kept = self._idle.pop(directory, (0.0, None))
+            _, kept = self._idle.pop(place, (0.0, None))
         if kept is not None:
-            if kept[0].is_current():
+            if kept[0].view.is_current():
                 return kept
             kept[1].close()
         stack = ExitStack()
-        return stack.enter_context(open_read_only(directory)), stack
+        open_, directory = place
+        return stack.enter_context(open_(directory)), stack
 
-    def give_back(self, opened: _Opened) -> None:
+    def give_back(self, place: _Place, opened: _Opened) -> None:
         database, stack = opened
-        if database.needs_view:
+        if database.view.is_needed:
             stack.close()  # a worker that is ended would leave it behind
             return
         with self._lock:
-            before = self._idle.pop(database.directory, None)
-            self._idle[database.directory] = (time.monotonic(), opened)
+            before = self._idle.pop(place, None)
+            self._idle[place] = (time.monotonic(), opened)
             surplus = [before] if before else []
             while len(self._idle) > _MOST_IDLE:
                 surplus.append(self._idle.popitem(last=False)[1])
@@ -81,8 +95,8 @@ class _Openings:
     def close(self, *, idle_since: float = float("inf")) -> None:
         """Close the databases that have not been in use since then."""
         with self._lock:
-            late = [directory for directory, (since, _) in self._idle.items() if since <= idle_since]
-            closing = [self._idle.pop(directory) for directory in late]
+            late = [place for place, (since, _) in self._idle.items() if since <= idle_since]
+            closing = [self._idle.pop(place) for place in late]
         _close(closing)
 
     def _watch(self) -> None:
@@ -123,16 +137,22 @@ def keeping_open() -> Iterator[None]:
             _openings.close()
 
 
-@contextmanager
-def open_pooled(directory: Path) -> Iterator[Database]:
+def open_pooled(directory: Path) -> AbstractContextManager[Database]:
     """As `open_read_only`, or the database that an earlier task has left open."""
-    opened = _openings.take(directory)
+    return pooled(open_read_only, directory)
+
+
+@contextmanager
+def pooled(open_: Callable[[Path], AbstractContextManager[T]], directory: Path) -> Iterator[T]:
+    """What `open_` opens, or the database that it has opened for an earlier task."""
+    place = open_, directory
+    opened = _openings.take(place)
     try:
-        yield opened[0]
+        yield cast(T, opened[0])
     except BaseException:
         opened[1].close()
         raise
-    _openings.give_back(opened)
+    _openings.give_back(place, opened)
 
 
 @contextmanager
@@ -186,7 +206,7 @@ def open_held(directory: HeldDirectory) -> Database:
         _check_files_allowed(directory)
         for _ in range(_ATTEMPTS):
             database = open_unmanaged(directory.path)
-            if database.has_every_log():
+            if database.view.has_every_log():
                 return database
     except MigrationError as error:
         error.message = error.message.replace(str(directory.path), str(directory.name))
