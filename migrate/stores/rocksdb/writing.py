@@ -35,6 +35,8 @@ _OF_ITS_MAKING = re.compile(rb"(?m)^  (wal_dir|max_open_files|table_cache_numsha
 """Lines of an OPTIONS file that hold while a database is made; without them its owner gets the defaults."""
 ROCKSDB_VERSION = "9.8.4"
 """The version of RocksDB in rocksdict, as its OPTIONS files have it."""
+BLOCK_SIZE = 4096
+BLOOM_BITS = 10
 _COMPRESSIONS = {
     "kSnappyCompression": DBCompressionType.snappy,
     "kZlibCompression": DBCompressionType.zlib,
@@ -61,8 +63,8 @@ def table_options(table: TableOptions, *, filters_everywhere: bool = False) -> O
     missing keys are read.
     """
     blocks = BlockBasedOptions()
-    blocks.set_block_size(4096)
-    blocks.set_bloom_filter(10, False)
+    blocks.set_block_size(BLOCK_SIZE)
+    blocks.set_bloom_filter(BLOOM_BITS, False)
     blocks.set_format_version(table.format_version)
     blocks.set_checksum_type(ChecksumType.crc32c())  # RocksDB reads XXH3 from 6.27 on only
     options = Options(raw_mode=True)
