@@ -15,6 +15,7 @@ from benchmarks import (
     driver,
     dry_run,
     durability,
+    engines,
     faust,
     growth,
     lazy,
@@ -39,7 +40,11 @@ BENCHMARKS: dict[str, Callable[[Setting], list[Result]]] = {
     "retention": comparisons.retention,
     "peers": comparisons.peers,
     "shapes": comparisons.shapes,
-    "verify": product.verify,
+    "passes": engines.passes,
+    "whole-runs": engines.whole_runs,
+    "avro-stores": engines.avro,
+    "segments": engines.segments,
+    "shell": engines.shell,
     "memory": scaling.memory,
     "slots": scaling.slots,
     "run": product.run,
@@ -64,11 +69,17 @@ BENCHMARKS: dict[str, Callable[[Setting], list[Result]]] = {
     "changelog-memory": changelogs.changelog_memory,
     "changelog-migration": live_changelogs.changelog_migration,
 }
+GROUPS = {
+    "engines": ("passes", "whole-runs", "avro-stores", "peers", "segments", "shell", "memory", "slots"),
+}
+"""Tables that `--only` takes by one name."""
 
 
 @click.command()
 @click.option("--quick", is_flag=True, help="Stores of 2 M records only.")
-@click.option("--only", multiple=True, type=click.Choice(list(BENCHMARKS)), help="Only this one; may be repeated.")
+@click.option(
+    "--only", multiple=True, type=click.Choice([*BENCHMARKS, *GROUPS]), help="Only this one; may be repeated."
+)
 @click.option("--rounds", type=click.IntRange(min=1), help="Interleaved rounds; 3 with --quick, else 7.")
 @click.option(
     "--dir",
@@ -89,7 +100,7 @@ def main(*, quick: bool, only: tuple[str, ...], rounds: int | None, folder: Path
     setting.folder.mkdir(parents=True, exist_ok=True)
     about = {**machine(), "rounds": str(setting.rounds)}
     found: list[Result] = []
-    for name in only or BENCHMARKS:
+    for name in [name for each in only or BENCHMARKS for name in GROUPS.get(each, (each,))]:
         click.echo(f"{name} ...", err=True)
         for result in BENCHMARKS[name](setting):
             found.append(result)

@@ -1,9 +1,10 @@
-"""The portable engine beside other ways to do the same work."""
+"""The engines beside other ways to do the same work."""
 
 from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from itertools import product
 
 from benchmarks.evolving import AVRO_ROUTES, CHANGES, ensure_values
 from benchmarks.evolving import RECORDS as AVRO_RECORDS
@@ -12,6 +13,7 @@ from benchmarks.results import Bar, Result, route_result
 from benchmarks.retention import RECORDS as WINDOWS
 from benchmarks.retention import RETENTIONS, ensure_windows
 from benchmarks.rounds import Sample, Series, empty_folder, measure, ratio, take_turns
+from benchmarks.routes import ENGINE_NAMES, PORTABLE
 from benchmarks.setting import PER_CORE, SMALL, Setting
 from benchmarks.stores import KILO, MIXED, Store, ensure_store, ensure_store_of
 from formats import get_format
@@ -24,7 +26,7 @@ PAIR_BAR = 0.9
 AVRO_BARS = {"splice": 10.0, "rebuild": 3.0}
 RETENTION_BAR = 0.6
 PAIR_RECORDS = 500_000
-PEER_BARS = {"get-put": 3.5, "ldb": 5.0}
+PEER_BARS = {"portable": {"get-put": 3.5, "ldb": 5.0}, "native": {"get-put": 4.0, "ldb": 6.5}}
 
 
 def engine(setting: Setting) -> list[Result]:
@@ -33,7 +35,7 @@ def engine(setting: Setting) -> list[Result]:
     for records in setting.sizes:
         store = setting.store(records)
         result, series = _compare(setting, store, f"engine, {records / 1e6:.0f} M records", ["bare"])
-        times = ratio(series["engine"], series["bare"], "cpu")
+        times = ratio(series[PORTABLE], series["bare"], "cpu")
         result.bars.append(Bar(result.name, "times the bare items() loop, per core", BARE_BAR, times))
         results.append(result)
     return results
@@ -52,7 +54,7 @@ def _pair(setting: Setting, name: str) -> Result:
     result, series = _take_turns(
         setting, store, subject, {route: ("pair", {**arguments, "route": route}) for route in PAIR_ROUTES}
     )
-    times = ratio(series["engine"], series["bare"], "cpu")
+    times = ratio(series[PORTABLE], series["bare"], "cpu")
     result.bars.append(Bar(subject, "times the bare items() loop, per core", PAIR_BAR, times))
     return result
 
@@ -105,16 +107,17 @@ def peers(setting: Setting) -> list[Result]:
     """Against what people do today."""
     others = ["get-put", *(["ldb"] if shutil.which("ldb") else [])]
     result, series = _compare(setting, setting.store(SMALL), "peers", others)
-    for other in others:
-        times = ratio(series["engine"], series[other], "cpu")
-        result.bars.append(Bar(result.name, f"times {other}, per core", PEER_BARS[other], times))
+    for (name, bars), other in product(PEER_BARS.items(), others):
+        if name in series:
+            times = ratio(series[name], series[other], "cpu")
+            result.bars.append(Bar(result.name, f"{name}: times {other}, per core", bars[other], times))
     if "ldb" not in others:
         result.notes.append("ldb is not installed (Debian, Ubuntu: rocksdb-tools), and was not measured.")
     return [result]
 
 
 def _compare(setting: Setting, store: Store, name: str, others: list[str]) -> tuple[Result, dict[str, Series]]:
-    jobs = {route: ("route", {"name": route, "source": str(store.path)}) for route in ["engine", *others]}
+    jobs = {route: ("route", {"name": route, "source": str(store.path)}) for route in [*ENGINE_NAMES, *others]}
     return _take_turns(setting, store, name, jobs)
 
 
@@ -134,5 +137,5 @@ def _take_turns(setting: Setting, store: Store, name: str, jobs: dict[str, Job])
     if len(set(digests.values())) != 1:
         raise RuntimeError(f"the routes do not do the same work: {digests}")
     result = route_result(name, store.words, series)
-    result.notes = [PER_CORE, f"Every route's result: {digests['engine']}."]
+    result.notes = [PER_CORE, f"Every route's result: {digests[PORTABLE]}."]
     return result, series

@@ -18,12 +18,13 @@ from typing import Any
 
 import fastavro
 
+from benchmarks.stores import ensure_entries, key_of
 from formats.avro.compiling import compile_schemas
 from formats.avro.schema import AvroSchema
 from migrate.engine.avro.function import generate_column
 
 Schema = dict[str, Any]
-RECORDS = 50_000
+RECORDS, STORE_RECORDS = 50_000, 200_000
 _BATCH = 1024
 OLD: Schema = {
     "type": "record",
@@ -80,6 +81,14 @@ def ensure_values(folder: Path) -> Path:
         schema, rng = fastavro.parse_schema(copy.deepcopy(OLD)), random.Random(7)
         file.write_bytes(pickle.dumps([_encode(schema, _order(rng, number)) for number in range(RECORDS)]))
     return file
+
+
+def ensure_avro_store(folder: Path) -> tuple[Path, int]:
+    """A store of these values, each of them several times, and the number of its records."""
+    path, values = folder / "avro-store", pickle.loads(ensure_values(folder).read_bytes())
+    entries = ((key_of(number), values[number % RECORDS]) for number in range(STORE_RECORDS))
+    ensure_entries(path, {"schema": OLD, "records": STORE_RECORDS}, entries)
+    return path, STORE_RECORDS
 
 
 def _order(rng: random.Random, number: int) -> dict[str, object]:

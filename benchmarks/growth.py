@@ -108,7 +108,7 @@ def tables(setting: Setting) -> list[Result]:
             result.rows.append([f"{count} chunks, round {number + 1}", *cells])
             result.raw[result.rows[-1][0]] = phases
     with empty_folder(setting.folder) as folder:
-        spec = _write_spec(folder, store.path)
+        spec = write_spec(folder, store.path)
         shell = run_command([*CLI, "plan", str(spec)])
     result.rows.append(["`stateferry plan`, from the shell", f"{shell.wall:.2f}", "", ""])
     times = statistics.median(ratios)
@@ -130,7 +130,8 @@ def _work(phases: dict[str, float]) -> float:
     return phases["rewrite"] + phases["verify"]
 
 
-def _write_spec(folder: Path, source: Path) -> Path:
+def write_spec(folder: Path, source: Path) -> Path:
+    """A migration's file, with every setting at its default."""
     file = folder / "migration.toml"
     file.write_text(
         f'name = "benchmark"\nwork_dir = "work"\n[source]\nformat = "kafka-streams.key-value"\npath = "{source}"\n'
@@ -231,5 +232,5 @@ def start_of_spark(setting: Setting) -> list[Result]:
 
 def _run_once(setting: Setting, store: Store, command: list[str]) -> Spent:
     with empty_folder(setting.folder) as folder:
-        spec = str(_write_spec(folder, store.path))
+        spec = str(write_spec(folder, store.path))
         return run_command([spec if word == "SPEC" else word for word in command])

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rocksdict import Rdict, SstFileWriter
 
-from benchmarks.routes import PREFIX, open_bare, rewrite
+from benchmarks.routes import ENGINE_NAMES, PREFIX, open_bare, rewrite
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.stores.rocksdb.writing import TableOptions, table_options
 
@@ -81,10 +81,12 @@ PAIRS = {
 }
 
 
-def by_the_engine(name: str, source: Path, folder: Path) -> None:
-    """The portable engine: counts, digests of input and output, a durable receipt."""
-    pair = PAIRS[name]
-    rewrite(source, folder, conversion=ConversionRef(pair.source, pair.target))
+def _by_engine(engine: str) -> Callable[[str, Path, Path], None]:
+    def convert(name: str, source: Path, folder: Path) -> None:
+        pair = PAIRS[name]
+        rewrite(source, folder / "new.sst", conversion=ConversionRef(pair.source, pair.target), engine=engine)
+
+    return convert
 
 
 def by_a_bare_loop(name: str, source: Path, folder: Path) -> None:
@@ -97,4 +99,7 @@ def by_a_bare_loop(name: str, source: Path, folder: Path) -> None:
     database.close()
 
 
-PAIR_ROUTES: dict[str, Callable[[str, Path, Path], None]] = {"engine": by_the_engine, "bare": by_a_bare_loop}
+PAIR_ROUTES: dict[str, Callable[[str, Path, Path], None]] = {
+    **{engine: _by_engine(engine) for engine in ENGINE_NAMES},
+    "bare": by_a_bare_loop,
+}

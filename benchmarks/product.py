@@ -1,35 +1,13 @@
-"""What surrounds the engine: verification, and a whole run from the spec to the published store."""
+"""What surrounds the engine: a whole run from the spec to the published store."""
 
 from __future__ import annotations
 
-from benchmarks.results import Bar, Result, raw_series
-from benchmarks.rounds import empty_folder, measure, take_turns
+from benchmarks.results import Result
+from benchmarks.rounds import empty_folder
 from benchmarks.scaling import measure_run
-from benchmarks.setting import PER_CORE, SMALL, Setting
+from benchmarks.setting import Setting
 
-DIGEST_BAR = 1.0
 _MASTERS = {"in process": None, "Spark, two slots": "local[2]"}
-
-
-def verify(setting: Setting) -> list[Result]:
-    """Every kind of verification, through the product, of one chunk that is the whole store."""
-    store = setting.store(SMALL)
-    with empty_folder(setting.folder) as folder:
-        arguments = {"source": str(store.path), "folder": str(folder)}
-        measure("prepare", arguments)
-        modes = ("digest", "digest and scan", "full")
-        series = take_turns(
-            setting.rounds, modes, store.records, lambda mode, _: measure("verify", {**arguments, "mode": mode})
-        )
-    result = Result("verify", store.words, ["mode", "M records/s of CPU", "M records/s of wall"])
-    result.rows = [
-        [mode, f"{one.rate('cpu') / 1e6:.2f}", f"{one.rate('wall') / 1e6:.2f}"] for mode, one in series.items()
-    ]
-    result.raw = {mode: raw_series(one) for mode, one in series.items()}
-    result.notes.append(PER_CORE)
-    reached = series["digest"].rate("cpu") / 1e6
-    result.bars.append(Bar(result.name, "M records/s, digest, per core", DIGEST_BAR, reached))
-    return [result]
 
 
 def run(setting: Setting) -> list[Result]:

@@ -1,7 +1,7 @@
 """Ways to give every value of a store an eight-byte prefix.
 
-Each takes (source, empty folder) and leaves its result there. The product's is `engine`; the others are what one would
-write without it.
+Each takes (source, empty folder) and leaves its result there. The product's bear the names of its engines; the others
+are what one would write without it.
 """
 
 from __future__ import annotations
@@ -13,43 +13,58 @@ from pathlib import Path
 
 from rocksdict import AccessType, IngestExternalFileOptions, Options, Rdict, SstFileWriter, WriteOptions
 
-from migrate.batch.chunk.rewrite_chunk import RewriteTask, rewrite_chunk
+from migrate.batch.stop import never_stop
 from migrate.engine.chunk_source import Inputs
+from migrate.engine.engine import Engine, FamilyWork, Hooks, Passed
+from migrate.engine.engines import ENGINES
+from migrate.engine.left_out import LeftOut
+from migrate.engine.portable import Portable
+from migrate.engine.rejects import RejectsByReason
 from migrate.model.key_range import KeyRange
-from migrate.model.plan import Chunk, FamilyMapping
-from migrate.model.receipt import Receipt
+from migrate.model.plan import FamilyMapping
+from migrate.spec.conversion import load_conversion
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.stores.rocksdb.writing import TableOptions, table_options
 
 PREFIX = b"\xff" * 8
 """What a value of unknown timestamp begins with in a timestamped store of Kafka Streams."""
 CONVERSION = ConversionRef("kafka-streams.key-value", "kafka-streams.timestamped-key-value")
+PORTABLE = Portable.name
+ENGINE_NAMES = (PORTABLE, *(engine.name for engine in ENGINES if engine.name != PORTABLE))
 RESULT = "result"
 """The database that a route makes in its folder; or else it leaves SST files there."""
 
 Route = Callable[[Path, Path], None]
 
 
+def engine_named(name: str) -> Engine:
+    """One of the product's engines. Raises StopIteration where it has none of that name."""
+    return next(engine for engine in ENGINES if engine.name == name)
+
+
+def family_work(source: Path, keys: KeyRange | None = None, conversion: ConversionRef = CONVERSION) -> FamilyWork:
+    """The records of a store, and their conversion."""
+    mapping = FamilyMapping(source="default", target="default")
+    return FamilyWork(Inputs((str(source),)), mapping, keys or KeyRange(), load_conversion(conversion))
+
+
+def make_hooks() -> Hooks:
+    """A record that is rejected here has no policy, and would show in the counts."""
+    return Hooks(never_stop, RejectsByReason(), LeftOut())
+
+
 def rewrite(
-    source: Path, folder: Path, keys: KeyRange | None = None, conversion: ConversionRef = CONVERSION
-) -> Receipt:
-    """One chunk through the product."""
-    chunk = Chunk(store_partition="store", database=".", number=0, keys=keys or KeyRange(), estimated_bytes=0)
-    task = RewriteTask(
-        home=str(folder),
-        source=Inputs((str(source),)),
-        migration_id="benchmark",
-        run_id="benchmark",
-        chunk=chunk,
-        mappings=(FamilyMapping(source="default", target="default"),),
-        conversion=conversion,
-    )
-    return rewrite_chunk(task)
-
-
-def engine(source: Path, folder: Path) -> None:
-    """The portable engine: counts, digests of input and output, a durable receipt."""
-    rewrite(source, folder)
+    source: Path,
+    file: Path,
+    keys: KeyRange | None = None,
+    conversion: ConversionRef = CONVERSION,
+    engine: str = PORTABLE,
+) -> Passed:
+    """One chunk through an engine, which does not decline it: counts, digests of input and output, a durable file."""
+    work, hooks, chosen = family_work(source, keys, conversion), make_hooks(), engine_named(engine)
+    if reason := chosen.declines(work, hooks):
+        raise AssertionError(f"{engine} declines: {reason}")
+    return chosen.rewrite(work, hooks, file, TableOptions())
 
 
 def bare_items(source: Path, folder: Path) -> None:
@@ -109,8 +124,15 @@ def result_database(folder: Path) -> Path:
     return path
 
 
+def _by_engine(name: str) -> Route:
+    def route(source: Path, folder: Path) -> None:
+        rewrite(source, folder / "new.sst", engine=name)
+
+    return route
+
+
 ROUTES: dict[str, Route] = {
-    "engine": engine,
+    **{name: _by_engine(name) for name in ENGINE_NAMES},
     "bare": bare_items,
     "get-put": get_put,
     "ldb": ldb_pipeline,

@@ -71,7 +71,7 @@ def ensure_store(folder: Path, shape: Shape, records: int) -> Store:
     """The store, made unless an earlier run left it: one sorted run in files of 64 MiB, format version 5."""
     path = folder / f"{shape.name}-{records}"
     wanted = {**asdict(shape), "records": records, "seed": _SEED}
-    _ensure(path, wanted, enumerate_entries(shape, records), shape.file_bytes)
+    ensure_entries(path, wanted, enumerate_entries(shape, records), shape.file_bytes)
     return Store(path, shape, records)
 
 
@@ -80,7 +80,7 @@ def ensure_store_of(folder: Path, known: Format, records: int) -> Store:
     path = folder / f"{known.id}-{records}"
     wanted = {**asdict(PLAIN), "records": records, "seed": _SEED, "format": known.id}
     entries = enumerate_entries(PLAIN, records)
-    _ensure(path, wanted, (known.encode(_record(known, key, value)) for key, value in entries))
+    ensure_entries(path, wanted, (known.encode(_record(known, key, value)) for key, value in entries))
     return Store(path, PLAIN, records)
 
 
@@ -89,9 +89,10 @@ def _record(known: Format, key: bytes, value: bytes) -> StateRecord:
     return StateRecord(key, value, timestamp_ms=_NOW, headers=_HEADERS, window=window)
 
 
-def _ensure(
+def ensure_entries(
     path: Path, wanted: dict[str, object], entries: Iterable[tuple[bytes, bytes]], file_bytes: int = FILE_BYTES
 ) -> None:
+    """A store of these records, in order, made unless an earlier run left it; `wanted` is what it depends on."""
     made = path.parent / f"{path.name}.json"
     if not (made.exists() and json.loads(made.read_text(encoding="utf-8")) == wanted):
         made.unlink(missing_ok=True)

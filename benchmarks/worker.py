@@ -14,22 +14,29 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks import canned, changelogs, dual_access, faust_application, quix_application, safety, status, watched
+from benchmarks import (
+    canned,
+    changelogs,
+    dual_access,
+    engine_work,
+    faust_application,
+    quix_application,
+    safety,
+    status,
+    watched,
+)
 from benchmarks.evolving import convert_values
 from benchmarks.pairs import PAIR_ROUTES
 from benchmarks.queries import point_gets
 from benchmarks.retention import move_segments
 from benchmarks.rounds import seconds, seconds_since
-from benchmarks.routes import CONVERSION, ROUTES, result_database, rewrite
+from benchmarks.routes import ROUTES, result_database, rewrite
 from benchmarks.safety import make_spec
-from migrate.batch.chunk.compare_stores import CompareTask, CountTask, DigestTask, VerifyTask, run_verify_task
 from migrate.batch.run import run
-from migrate.engine.chunk_source import Inputs
 from migrate.engine.portable import RecordDigest
 from migrate.model.events import Event
 from migrate.model.key_range import KeyRange
-from migrate.model.plan import FamilyMapping
-from migrate.model.receipt import Receipt
+from migrate.spec.spec import RunSection
 from migrate.stores.rocksdb.database import open_read_only
 
 Facts = dict[str, Any]
@@ -56,44 +63,27 @@ def digest(folder: str) -> Facts:
     return {"records": found.records, "digest": str(found)}
 
 
-def chunks(source: str, folder: str, edges: list[str | None]) -> Facts:
+def chunks(source: str, folder: str, edges: list[str | None], engine: str) -> Facts:
     """The chunks between these keys, one after the other."""
     bounds = [None if edge is None else edge.encode("ascii") for edge in edges]
-    for start, end in pairwise(bounds):
-        rewrite(Path(source), Path(folder), KeyRange(start=start, end=end))
+    for number, (start, end) in enumerate(pairwise(bounds)):
+        rewrite(Path(source), Path(folder) / f"{number}.sst", KeyRange(start=start, end=end), engine=engine)
     return {}
 
 
 def prepare(source: str, folder: str) -> Facts:
-    """A new store and its receipt, for `verify`; not a measurement."""
-    receipt = rewrite(Path(source), Path(folder))
-    (Path(folder) / "receipt.json").write_text(receipt.model_dump_json(), encoding="utf-8")
+    """A new store, to be verified; not a measurement."""
+    rewrite(Path(source), Path(folder) / "new.sst")
     result_database(Path(folder))
     return {}
 
 
-def verify(mode: str, source: str, folder: str) -> Facts:
-    """The verification of one chunk that is the whole store, in one range."""
-    receipt = Receipt.model_validate_json((Path(folder) / "receipt.json").read_bytes())
-    place = (receipt.store_partition, receipt.database)
-    mapping = FamilyMapping(source="default", target=receipt.written[0].family)
-    both = (*place, Inputs((source,)), mapping, KeyRange(), CONVERSION, str(result_database(Path(folder))))
-    tasks: list[VerifyTask] = [CompareTask(*both)]
-    if mode != "full":
-        tasks = [DigestTask(*both, receipt.written[0], KeyRange())]
-    if mode == "digest and scan":  # as where no metadata proves how many records there are
-        tasks.append(CountTask(*place, source, "default", KeyRange()))
-    found = [run_verify_task(task) for task in tasks]
-    if any(each.mismatches for each in found) or found[0].records != receipt.records_out:
-        raise AssertionError(f"{mode} found {found}")
-    return {}
-
-
-def whole_run(source: str, folder: str, master: str | None, chunk_size: int) -> Facts:
-    """The product from the spec to the published store."""
-    spec = make_spec(folder, {"path": source}, target={"path": "published"}, run={"chunk_size": chunk_size})
+def whole_run(source: str, folder: str, master: str | None = None, jobs: int = 1, **settings: object) -> Facts:
+    """The product from the spec to the published store; `settings`: of `[run]`, None for the default."""
+    given = {name: value for name, value in settings.items() if value is not None and name in RunSection.model_fields}
+    spec = make_spec(folder, {"path": source}, target={"path": "published"}, run=given)
     ledger = _LedgerClock()
-    report = run(spec, master=master, on_event=ledger)
+    report = run(spec, master=master, jobs=jobs, on_event=ledger)
     return {
         "phases": report.seconds,
         "chunks": report.totals.chunks,
@@ -139,6 +129,7 @@ JOBS: dict[str, Callable[..., Facts]] = {
     **canned.JOBS,
     **changelogs.JOBS,
     **dual_access.JOBS,
+    **engine_work.JOBS,
     **faust_application.JOBS,
     **quix_application.JOBS,
     **safety.JOBS,
@@ -151,7 +142,6 @@ JOBS: dict[str, Callable[..., Facts]] = {
     "digest": digest,
     "chunks": chunks,
     "prepare": prepare,
-    "verify": verify,
     "run": whole_run,
     "dry-run": dry_run,
     "point-gets": point_gets,
