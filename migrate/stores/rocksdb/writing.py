@@ -111,9 +111,7 @@ class SstWriter:
             yield
         except Exception as error:
             self._check_order(keys)
-            raise ChunkFailedError(
-                f"cannot write {self.path}: {error}", hint="is the disk full? rerun to resume"
-            ) from error
+            raise cannot_write(self.path, error) from error
         self._last = keys[-1]
         self._records += len(keys)
 
@@ -124,7 +122,10 @@ class SstWriter:
         """
         if not self._records:
             return []
-        self._writer.finish()
+        try:
+            self._writer.finish()
+        except Exception as error:
+            raise cannot_write(self.path, error) from error
         return [self.path]
 
     def _check_order(self, keys: Sequence[bytes]) -> None:
@@ -133,6 +134,11 @@ class SstWriter:
             if last is not None and key <= last:
                 raise KeyOrderError(last, key)
             last = key
+
+
+def cannot_write(path: Path, error: Exception) -> ChunkFailedError:
+    """The error for an SST file that cannot be written or completed."""
+    return ChunkFailedError(f"cannot write {path}: {error}", hint="is the disk full? rerun to resume")
 
 
 class KeyOrderError(ChunkFailedError):
