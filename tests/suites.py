@@ -66,6 +66,7 @@ REAL = (
     "show/page/test_chromium.py",
     "situations/test_commands.py",
     "spark",
+    "stores/test_c_library.py::test_many_processes_may_unpack_it_at_once",
     "stores/test_unreadable.py::test_what_is_to_be_done_about_zlib_does_it",
     "systems/test_owner_versions.py",
     "systems/test_toy_changelogs.py",

@@ -5,12 +5,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from rocksdict import Rdict
 
-from migrate.errors import CorruptionError, RefusedError
+from migrate.errors import ChunkFailedError, CorruptionError, RefusedError, explain_system_error
 from migrate.model.key_range import KeyRange
 from migrate.stores.batch import Batch
 from migrate.stores.rocksdb.c_api import (
@@ -25,6 +26,7 @@ from migrate.stores.rocksdb.database import open_read_only
 from migrate.stores.rocksdb.openings import keeping_open
 from migrate.stores.rocksdb.sst import SstFile
 from migrate.stores.rocksdb.writing import _COMPRESSIONS, SstWriter, TableOptions
+from tests.stores.test_unreadable import unpacked
 from tests.support import (
     Tables,
     flip_byte,
@@ -33,6 +35,7 @@ from tests.support import (
     make_store,
     numbered,
     open_store,
+    small_disk,
     tree_state,
 )
 
@@ -96,6 +99,11 @@ def _extremes(folder: Path) -> Path:
     return make_store(folder, sizes)
 
 
+def _named_otherwise(folder: Path) -> Path:
+    made = make_store(folder, numbered(300))
+    return made.rename(Path(os.fsdecode(os.fsencode(folder) + b"\xff")))
+
+
 STORES: dict[str, Callable[[Path], Path]] = {
     "plain": lambda folder: make_store(folder, numbered(3000)),
     "families": _families,
@@ -110,6 +118,8 @@ STORES: dict[str, Callable[[Path], Path]] = {
     "deleted": _deleted,
     "extremes": _extremes,
     "nothing": lambda folder: make_store(folder, {}),
+    "bzip2 of Java": lambda folder: unpacked(folder, "bzlib2"),
+    "a name that is not UTF-8": _named_otherwise,
 }
 
 
@@ -176,27 +186,52 @@ def test_a_damaged_block_is_an_error_and_not_an_end(tmp_path: Path) -> None:
         _by_rocksdict(directory)
 
 
-def _without_a_table(directory: Path) -> None:
-    next(directory.glob("*.sst")).unlink()
+def _table(directory: Path) -> Path:
+    return max(directory.glob("*.sst"))
 
 
-def _with_a_short_table(directory: Path) -> None:
-    os.truncate(next(directory.glob("*.sst")), 3000)
+def _manifest(directory: Path) -> Path:
+    return next(directory.glob("MANIFEST-*"))
 
 
-def _with_a_damaged_manifest(directory: Path) -> None:
-    manifest = next(directory.glob("MANIFEST-*"))
-    flip_byte(manifest, manifest.stat().st_size // 2)
+def _with_a_damaged_log(folder: Path) -> Path:
+    directory = make_runs(folder, [{"default": {key: b""}} for key in numbered(300)], flush=False)
+    (log,) = (each for each in directory.glob("*.log") if each.stat().st_size)
+    flip_byte(log, log.stat().st_size // 4)
+    return directory
 
 
-def _without_current(directory: Path) -> None:
-    (directory / "CURRENT").unlink()
+def _ordered_otherwise(folder: Path) -> Path:
+    manifest = _manifest(directory := _families(folder))
+    manifest.write_bytes(manifest.read_bytes().replace(b"leveldb.BytewiseComparator", b"leveldb.AnotherComparators"))
+    return directory
 
 
-@pytest.mark.parametrize("harm", [_without_a_table, _with_a_short_table, _with_a_damaged_manifest, _without_current])
-def test_what_cannot_be_opened_is_refused_in_the_same_words(harm: Callable[[Path], None], tmp_path: Path) -> None:
-    directory = _families(tmp_path / "db")
-    harm(directory)
+def _harmed(harm: Callable[[Path], object]) -> Callable[[Path], Path]:
+    def make(folder: Path) -> Path:
+        directory = _families(folder)
+        harm(directory)
+        return directory
+
+    return make
+
+
+UNREADABLE: dict[str, Callable[[Path], Path]] = {
+    "without a table": _harmed(lambda directory: _table(directory).unlink()),
+    "a short table": _harmed(lambda directory: os.truncate(_table(directory), 700)),
+    "a damaged manifest": _harmed(lambda directory: flip_byte(_manifest(directory), 100)),
+    "without CURRENT": _harmed(lambda directory: (directory / "CURRENT").unlink()),
+    "a damaged log": _with_a_damaged_log,
+    "another order of keys": _ordered_otherwise,
+    "a family whose name is not UTF-8": lambda folder: unpacked(folder, "name-not-utf8"),
+    "prepared transactions": lambda folder: unpacked(folder, "transactions-write_committed-prepared"),
+    "tables elsewhere": lambda folder: unpacked(folder, "elsewhere"),
+}
+
+
+@pytest.mark.parametrize("store", UNREADABLE)
+def test_what_cannot_be_opened_is_refused_in_the_same_words(store: str, tmp_path: Path) -> None:
+    directory = UNREADABLE[store](tmp_path / "db")
     said = []
     for open_ in (open_read_only, open_native):
         with pytest.raises(RefusedError) as caught, open_(directory):
@@ -242,6 +277,33 @@ def test_what_is_open_is_closed_where_an_error_is_on_its_way(tmp_path: Path) -> 
     for iterator in left:
         with pytest.raises(ValueError, match="closed"):
             iterator.valid()
+
+
+def test_threads_scan_at_the_same_time_each_with_its_own(tmp_path: Path) -> None:
+    directory = make_store(tmp_path / "db", numbered(3000))
+
+    def scan(_: int) -> Pairs:
+        with open_native_pooled(directory) as database:
+            return _scan(database)
+
+    with keeping_open(), ThreadPoolExecutor(4) as threads:
+        assert all(found == [*numbered(3000).items()] for found in threads.map(scan, range(12)))
+
+
+_ENDING = """
+import sys
+from pathlib import Path
+from migrate.model.key_range import KeyRange
+from migrate.stores.rocksdb.c_api import open_native_pooled
+with open_native_pooled(Path(sys.argv[1])) as database:
+    left = database.iterator("default", KeyRange())
+"""
+
+
+def test_a_process_may_end_without_closing_anything(tmp_path: Path) -> None:
+    directory = make_store(tmp_path / "db", numbered(10))
+    done = subprocess.run([sys.executable, "-c", _ENDING, directory], capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def _open_files() -> int:
@@ -370,6 +432,26 @@ def test_a_file_that_is_not_finished_is_removed(tmp_path: Path) -> None:
 def test_a_file_without_a_record_is_an_error(tmp_path: Path) -> None:
     with NativeSstWriter(tmp_path / "a.sst", TableOptions()) as writer, pytest.raises(StatusError, match="no entries"):
         writer.finish()
+
+
+def _refused_by_rocksdict(file: Path, records: dict[bytes, bytes]) -> str:
+    with pytest.raises(ChunkFailedError) as caught:
+        SstWriter(file, TableOptions()).write(Batch([*records], [*records.values()]))
+    return str(caught.value.__cause__)
+
+
+def test_a_full_disk_is_an_error_in_the_same_words(tmp_path: Path) -> None:
+    records = numbered(3000, value_size=1000)
+    with small_disk(tmp_path / "disk", "1m") as disk:
+        theirs = _refused_by_rocksdict(disk / "a.sst", records)
+        (disk / "a.sst").unlink()
+        with NativeSstWriter(disk / "a.sst", TableOptions()) as writer, pytest.raises(StatusError) as ours:
+            for key, value in records.items():
+                writer.put(key, value)
+            writer.finish()
+        assert str(ours.value) == theirs
+        assert explain_system_error(ours.value) is not None
+        assert not [*disk.iterdir()]
 
 
 def test_a_file_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:

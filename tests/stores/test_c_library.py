@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-import shutil
 import stat
 import subprocess
 import sys
@@ -11,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from migrate.stores.rocksdb import c_library
+from migrate.stores.rocksdb import c_api, c_library
 from migrate.stores.rocksdb.c_api import CApi
 from migrate.stores.rocksdb.c_library import LibraryMissingError, cache_directory, unpacked_library
 from migrate.stores.rocksdb.writing import ROCKSDB_VERSION
+from tests.support import small_disk
 
 JARS = Path(str(importlib.util.find_spec("pyspark").origin)).parent / "jars"  # type: ignore[union-attr]
 (JAR,) = JARS.glob("rocksdbjni-*.jar")
@@ -240,11 +240,30 @@ def test_a_cache_that_is_a_file_is_refused(cache: Path) -> None:
         unpacked_library()
 
 
-def test_a_full_disk_leaves_nothing_behind(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with small_disk(tmp_path / "disk", "8m") as disk:
+        monkeypatch.setenv("STATEFERRY_CACHE", str(disk / "cache"))
+        with pytest.raises(LibraryMissingError, match="No space left"):
+            unpacked_library()
+        assert not [*(disk / "cache").iterdir()]
 
-    monkeypatch.setattr(shutil, "copyfileobj", full)
-    with pytest.raises(LibraryMissingError, match="No space left"):
-        unpacked_library()
-    assert not [*cache.iterdir()]
+
+def test_a_disk_from_which_nothing_is_loaded_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with small_disk(tmp_path / "disk", "32m,noexec") as disk:
+        monkeypatch.setenv("STATEFERRY_CACHE", str(disk / "cache"))
+        with pytest.raises(LibraryMissingError, match=r"cache is mounted noexec: name another .* in STATEFERRY_CACHE"):
+            unpacked_library()
+
+
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+@pytest.mark.parametrize("libc", [True, False])
+def test_the_library_of_each_platform_exports_every_function_that_is_called(
+    machine: str, *, libc: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    monkeypatch.setattr(os, "confstr_names", {"CS_GNU_LIBC_VERSION": 2} if libc else {})
+    exported = {*unpacked_library().read_bytes().split(b"\0")}
+    called = {f"rocksdb_{name}".encode() for names in c_api._SIGNATURES.values() for name in names.split()}
+    assert len(called) > 40
+    assert called | {b"Java_org_rocksdb_RocksDB_version"} <= exported

@@ -33,56 +33,37 @@ from migrate.stores.rocksdb.view import Close, View, opened_in_view
 from migrate.stores.rocksdb.writing import BLOCK_SIZE, BLOOM_BITS, ROCKSDB_VERSION, TableOptions
 
 _P, _Size, _Int, _Flag, _Text = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_ubyte, ctypes.c_char_p
-_SIGNATURES: dict[str, tuple[Any, ...]] = {
-    "free": (None, _P),
-    "options_create": (_P,),
-    "options_destroy": (None, _P),
-    "options_set_db_paths": (None, _P, _P, _Size),
-    "options_set_wal_recovery_mode": (None, _P, _Int),
-    "options_set_max_open_files": (None, _P, _Int),
-    "options_set_table_cache_numshardbits": (None, _P, _Int),
-    "options_set_max_file_opening_threads": (None, _P, _Int),
-    "options_set_compaction_style": (None, _P, _Int),
-    "options_set_compression": (None, _P, _Int),
-    "options_set_optimize_filters_for_hits": (None, _P, _Int),
-    "options_set_block_based_table_factory": (None, _P, _P),
-    "dbpath_create": (_P, _Text, ctypes.c_uint64),
-    "dbpath_destroy": (None, _P),
-    "list_column_families": (_P, _P, _Text, _P, _P),
-    "list_column_families_destroy": (None, _P, _Size),
-    "open_for_read_only_column_families": (_P, _P, _Text, _Int, _P, _P, _P, _Flag, _P),
-    "column_family_handle_destroy": (None, _P),
-    "close": (None, _P),
-    "readoptions_create": (_P,),
-    "readoptions_destroy": (None, _P),
-    "readoptions_set_fill_cache": (None, _P, _Flag),
-    "readoptions_set_readahead_size": (None, _P, _Size),
-    "readoptions_set_iterate_upper_bound": (None, _P, _Text, _Size),
-    "create_iterator_cf": (_P, _P, _P, _P),
-    "iter_destroy": (None, _P),
-    "iter_seek_to_first": (None, _P),
-    "iter_seek": (None, _P, _Text, _Size),
-    "iter_valid": (_Flag, _P),
-    "iter_next": (None, _P),
-    "iter_key": (_P, _P, _P),
-    "iter_value": (_P, _P, _P),
-    "iter_get_error": (None, _P, _P),
-    "block_based_options_create": (_P,),
-    "block_based_options_destroy": (None, _P),
-    "block_based_options_set_block_size": (None, _P, _Size),
-    "block_based_options_set_filter_policy": (None, _P, _P),
-    "block_based_options_set_format_version": (None, _P, _Int),
-    "block_based_options_set_checksum": (None, _P, ctypes.c_byte),
-    "filterpolicy_create_bloom_full": (_P, ctypes.c_double),
-    "envoptions_create": (_P,),
-    "envoptions_destroy": (None, _P),
-    "sstfilewriter_create": (_P, _P, _P),
-    "sstfilewriter_open": (None, _P, _Text, _P),
-    "sstfilewriter_put": (None, _P, _Text, _Size, _Text, _Size, _P),
-    "sstfilewriter_finish": (None, _P, _P),
-    "sstfilewriter_destroy": (None, _P),
+_SIGNATURES: dict[tuple[Any, ...], str] = {
+    (None, _P): """
+        free options_destroy dbpath_destroy column_family_handle_destroy close readoptions_destroy iter_destroy
+        iter_seek_to_first iter_next block_based_options_destroy envoptions_destroy sstfilewriter_destroy
+    """,
+    (_P,): "options_create readoptions_create block_based_options_create envoptions_create",
+    (None, _P, _P, _Size): "options_set_db_paths",
+    (None, _P, _Int): """
+        options_set_wal_recovery_mode options_set_max_open_files options_set_table_cache_numshardbits
+        options_set_max_file_opening_threads options_set_compaction_style options_set_compression
+        options_set_optimize_filters_for_hits block_based_options_set_format_version
+    """,
+    (None, _P, _P): """
+        options_set_block_based_table_factory iter_get_error block_based_options_set_filter_policy
+        sstfilewriter_finish
+    """,
+    (_P, _Text, ctypes.c_uint64): "dbpath_create",
+    (_P, _P, _Text, _P, _P): "list_column_families",
+    (None, _P, _Size): "list_column_families_destroy readoptions_set_readahead_size block_based_options_set_block_size",
+    (_P, _P, _Text, _Int, _P, _P, _P, _Flag, _P): "open_for_read_only_column_families",
+    (None, _P, _Flag): "readoptions_set_fill_cache",
+    (None, _P, _Text, _Size): "readoptions_set_iterate_upper_bound iter_seek",
+    (_P, _P, _P, _P): "create_iterator_cf",
+    (_Flag, _P): "iter_valid",
+    (_P, _P, _P): "iter_key iter_value sstfilewriter_create",
+    (None, _P, ctypes.c_byte): "block_based_options_set_checksum",
+    (_P, ctypes.c_double): "filterpolicy_create_bloom_full",
+    (None, _P, _Text, _P): "sstfilewriter_open",
+    (None, _P, _Text, _Size, _Text, _Size, _P): "sstfilewriter_put",
 }
-"""What each function returns, and its parameters; the last one of those that can fail is `char **error`."""
+"""What functions return, and their parameters; the last one of those that can fail is `char **error`."""
 _TOLERATE_CORRUPTED_TAIL = 0
 _UNIVERSAL = 1
 _CRC32C = 1
@@ -108,15 +89,18 @@ class CApi:
         try:
             library = ctypes.CDLL(str(path), mode=ctypes.RTLD_LOCAL)
             version = library.Java_org_rocksdb_RocksDB_version  # of two parameters that it does not use
-            self._functions = {name: getattr(library, f"rocksdb_{name}") for name in _SIGNATURES}
+            self._functions = {
+                name: library[f"rocksdb_{name}"] for names in _SIGNATURES.values() for name in names.split()
+            }
         except (OSError, AttributeError) as error:
             raise LibraryMissingError(f"cannot load {path}: {error}") from error
         number = version(None, None)
         found = f"{number >> 16}.{number >> 8 & 255}.{number & 255}"
         if found != ROCKSDB_VERSION:
             raise LibraryMissingError(f"{path} is RocksDB {found}, and rocksdict has {ROCKSDB_VERSION}")
-        for name, (result, *parameters) in _SIGNATURES.items():
-            self._functions[name].restype, self._functions[name].argtypes = result, parameters
+        for (result, *parameters), names in _SIGNATURES.items():
+            for name in names.split():
+                self._functions[name].restype, self._functions[name].argtypes = result, parameters
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         function: Callable[..., Any] = self._functions[name]
@@ -152,7 +136,7 @@ def library() -> CApi:
     return _loaded[0]
 
 
-class _Closed(ABC):
+class _Owned(ABC):
     """Something of RocksDB's, which is closed at the end of a `with` block; afterwards it has no pointer."""
 
     _pointer: int
@@ -175,7 +159,7 @@ class _Closed(ABC):
         self.close()
 
 
-class NativeDatabase(_Closed):
+class NativeDatabase(_Owned):
     """A RocksDB directory, read through a view; nothing in it is changed. For one thread at a time."""
 
     def __init__(self, api: CApi, pointer: int, handles: dict[str, int], view: View) -> None:
@@ -202,18 +186,21 @@ class NativeDatabase(_Closed):
             self.api.close(pointer)
 
 
-class NativeIterator(_Closed):
-    """A position in a column family's records, as they were when it was made. At its end, ask for its error (I4)."""
+class NativeIterator(_Owned):
+    """A position in a column family's records, as they were when it was made.
+
+    At its end, ask for its error (I4). Of a wide-column record it has the column without a name, or nothing.
+    """
 
     def __init__(self, database: NativeDatabase, family: str, keys: KeyRange, readahead: int) -> None:
         self._database = database
         self._api = api = database.api
-        self._end = keys.end  # kept: RocksDB has a bare pointer to these bytes
         self._options = api.readoptions_create()
         api.readoptions_set_fill_cache(self._options, 0)
         api.readoptions_set_readahead_size(self._options, readahead)
-        if self._end is not None:
-            api.readoptions_set_iterate_upper_bound(self._options, self._end, len(self._end))
+        if (end := keys.end) is not None:
+            api.readoptions_set_iterate_upper_bound(self._options, end, len(end))
+            self._kept = end  # RocksDB has a bare pointer to these bytes
         self._pointer: int = api.create_iterator_cf(database.pointer, self._options, database.handles[family])
         database.iterators.add(self)
         self.seek(keys.start)
@@ -267,7 +254,7 @@ class NativeIterator(_Closed):
 def open_native(directory: Path) -> Iterator[NativeDatabase]:
     """Open a RocksDB directory as `open_read_only` does; it raises the same errors, and LibraryMissingError."""
     api = library()
-    with opened_in_view(directory, lambda view: _open_rocksdb(api, view)) as database:
+    with opened_in_view(directory, lambda view: _open_native_rocksdb(api, view)) as database:
         yield database
 
 
@@ -276,7 +263,7 @@ def open_native_pooled(directory: Path) -> AbstractContextManager[NativeDatabase
     return pooled(open_native, directory)
 
 
-def _open_rocksdb(api: CApi, view: View) -> tuple[NativeDatabase, Close]:
+def _open_native_rocksdb(api: CApi, view: View) -> tuple[NativeDatabase, Close]:
     """As in `database`; the database, and what closes it."""
     name = os.fsencode(view.folder)
     with ExitStack() as made:
@@ -302,12 +289,13 @@ def _family_names(api: CApi, options: int, name: bytes) -> list[str]:
     count = _Size()
     listed = api.checked("list_column_families", options, name, ctypes.byref(count))
     try:
-        return [(each or b"").decode() for each in ctypes.cast(listed, ctypes.POINTER(_Text))[: count.value]]
+        named = ctypes.cast(listed, ctypes.POINTER(_Text))[: count.value]
+        return [(each or b"").decode("utf-8", "replace") for each in named]  # as rocksdict: what is not UTF-8 is missed
     finally:
         api.list_column_families_destroy(listed, count)
 
 
-class NativeSstWriter(_Closed):
+class NativeSstWriter(_Owned):
     """One sorted SST file, as `SstWriter` makes it; keys must ascend strictly. Unless it is finished, it is removed."""
 
     def __init__(self, path: Path, table: TableOptions) -> None:
@@ -318,7 +306,7 @@ class NativeSstWriter(_Closed):
         with ExitStack() as made:
             environment = api.envoptions_create()
             made.callback(api.envoptions_destroy, environment)
-            options = _table_options(api, table)
+            options = _native_table_options(api, table)
             made.callback(api.options_destroy, options)
             self._pointer: int = api.sstfilewriter_create(environment, options)
             made.callback(api.sstfilewriter_destroy, self._pointer)
@@ -342,7 +330,7 @@ class NativeSstWriter(_Closed):
                 self.path.unlink(missing_ok=True)
 
 
-def _table_options(api: CApi, table: TableOptions) -> int:
+def _native_table_options(api: CApi, table: TableOptions) -> int:
     """As `table_options`, for SST files; to be destroyed."""
     blocks = api.block_based_options_create()
     api.block_based_options_set_block_size(blocks, BLOCK_SIZE)

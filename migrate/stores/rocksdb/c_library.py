@@ -24,8 +24,7 @@ CACHE = "STATEFERRY_CACHE"
 """The environment variable that names the cache directory."""
 _NAME = "stateferry"
 _PREFIX = "rocksdbjni-"
-_GLIBC = {"x86_64": "linux64", "aarch64": "linux-aarch64"}
-_MUSL = {"x86_64": "linux64-musl", "aarch64": "linux-aarch64-musl"}
+_BUILDS = {"x86_64": "linux64", "aarch64": "linux-aarch64"}
 
 
 class LibraryMissingError(Exception):
@@ -52,6 +51,8 @@ def unpacked_library() -> Path:
         raise LibraryMissingError(f"{jar} has no {member}") from None
     except (BadZipFile, OSError) as error:
         raise LibraryMissingError(f"cannot unpack {member} of {jar}: {error}") from error
+    if os.statvfs(library).f_flag & os.ST_NOEXEC:
+        raise LibraryMissingError(f"{library.parent} is mounted noexec: name another directory in {CACHE}")
     return library
 
 
@@ -79,12 +80,12 @@ def _unpack(jar: ZipFile, entry: ZipInfo, library: Path) -> None:
 
 def _member() -> str:
     """The name of this platform's library in the jar."""
-    builds = _GLIBC if "CS_GNU_LIBC_VERSION" in os.confstr_names else _MUSL
-    build = builds.get(platform.machine()) if sys.platform == "linux" else None
-    if build is None:
-        here = f"{platform.system()} {platform.machine()}"
-        raise LibraryMissingError(f"it runs on Linux (x86_64 and aarch64) only, and this is {here}")
-    return f"librocksdbjni-{build}.so"
+    machine = platform.machine()
+    if sys.platform != "linux" or machine not in _BUILDS:
+        here = f"{platform.system()} {machine}"
+        raise LibraryMissingError(f"it is called on Linux (x86_64 and aarch64) only, and this is {here}")
+    libc = "" if "CS_GNU_LIBC_VERSION" in os.confstr_names else "-musl"
+    return f"librocksdbjni-{_BUILDS[machine]}{libc}.so"
 
 
 def _jar() -> Path:

@@ -1,7 +1,7 @@
 """Opening a RocksDB directory without changing it, also while its owner runs: through a temporary view of it.
 
-Opening writes a LOG into the directory, even read-only. A view is a folder with links to the few files of metadata;
-the tables are found where they are, by `db_paths`.
+Opening may write files of its own into a directory, even read-only. A view is a folder with links to the few files of
+metadata; the tables are found where they are, by `db_paths`.
 """
 
 from __future__ import annotations
