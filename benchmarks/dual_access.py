@@ -43,6 +43,10 @@ class _Keys:
         """Those that are new in a half moved store, no key twice."""
         return [key_of(2 * number) for number in self._numbers(count)]
 
+    def swept(self) -> list[bytes]:
+        """Those that the sweep has passed, in a store of which it has moved half."""
+        return [key_of(number) for number in self._numbers(OPERATIONS)]
+
     def old(self, count: int = OPERATIONS) -> list[bytes]:
         """Those that are still old there."""
         return [key_of(2 * number + 1) for number in self._numbers(count)]
@@ -167,21 +171,25 @@ def puts(*, source: str, half: str, folder: str, arrangement: str, records: int,
     place, keys = Path(folder), _Keys(records, number)
     names = ["old", "moved", "unknown", "mixed", "changed", "batched", "mixed-batches"]
     paths = [copy(Path(half), place / name) for name in names]
+    paths += [copy(Path(f"{half}-swept"), place / name) for name in ("swept", "swept-batches")]
     bare_paths = [copy(Path(source), place / f"bare-{name}") for name in ("put", "change", "batch")]
     read_once(place)
     opened = [*map(open_bare, bare_paths), *(open_dual(path, arrangement) for path in paths)]
-    with _stores(opened) as (bare, bare_changed, bare_batched, old, moved, unknown, mixed, changed, batched, batches):
+    with _stores(opened) as stores:
+        bare, bare_changed, bare_batched, old, moved, unknown, mixed, changed, batched, batches, *swept = stores
         return _take_turns(
             {
                 "bare put": (_putting_items(bare), keys.old()),
                 "still old": (_putting(old.put), keys.old()),
                 "new already": (_putting(moved.put), keys.moved()),
                 "in neither store": (_putting(unknown.put), keys.unknown()),
+                "moved by the sweep": (_putting(swept[0].put), keys.swept()),
                 "each key five times": (_putting(mixed.put), keys.again_and_again()),
                 "bare get and put": (_changing(bare_changed.get, bare_changed.put), keys.again_and_again()),
                 "get and put, each key five times": (_changing(changed.get, changed.put), keys.again_and_again()),
                 "bare batch": (_writing_batches(bare_batched), keys.old()),
                 "put_all, still old": (_putting_all(batched), keys.old()),
+                "put_all, moved by the sweep": (_putting_all(swept[1]), keys.swept()),
                 "put_all, each key five times": (_putting_all(batches), keys.again_and_again()),
             }
         )

@@ -71,7 +71,8 @@ def open_bare(path: Path) -> Iterator[Rdict]:
 
 
 def make_half(source: str, folder: str, arrangement: str, records: int) -> dict[str, object]:
-    """Every other record was rewritten during dual access. Not a measurement.
+    """Every other record was rewritten during dual access; and a second store, half moved by the sweep. Not a
+    measurement.
 
     Both stores are one sorted run each, like a bare store that is old enough: no filter says what is not in it.
     """
@@ -80,11 +81,18 @@ def make_half(source: str, folder: str, arrangement: str, records: int) -> dict[
         for start in range(0, records, 2 * _BATCH):
             numbers = range(start, min(start + 2 * _BATCH, records), 2)
             store.put_all([(key_of(number), VALUE) for number in numbers])
-        store.flush()
-        for family in (store._family, store._access.pair.old):  # type: ignore[union-attr]
-            family.flush()
-            family.compact()
+        _compact(store)
+    with open_dual(copy(Path(source), Path(f"{path}-swept")), arrangement) as store:
+        store.converge(records // 2, None)
+        _compact(store)
     return {}
+
+
+def _compact(store: DualReadStore) -> None:
+    store.flush()
+    for family in (store._family, store._access.pair.old):  # type: ignore[union-attr]
+        family.flush()
+        family.compact()
 
 
 def make_emptied(source: str, folder: str, records: int) -> dict[str, object]:

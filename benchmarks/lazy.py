@@ -45,9 +45,11 @@ PUTS = [
     Row("still old", "bare put", PUT_BAR),
     Row("new already", "bare put", PUT_BAR),
     Row("in neither store", "bare put", PUT_BAR),
+    Row("moved by the sweep", "bare put", PUT_BAR),
     Row("each key five times", "bare put", PUT_BAR),
     Row("get and put, each key five times", "bare get and put"),
     Row("put_all, still old", "bare batch"),
+    Row("put_all, moved by the sweep", "bare batch"),
     Row("put_all, each key five times", "bare batch"),
 ]
 SCANS = [

@@ -17,7 +17,7 @@ from migrate.dual.converging import Progress
 from migrate.dual.dual_scan import ConvertedScan, DualScan
 from migrate.dual.lazy_conversion import LazyConversion
 from migrate.dual.opening import OpenedStores, Policy
-from migrate.dual.store_pair import OldChange, StorePair
+from migrate.dual.store_pair import StorePair
 from migrate.dual.store_paths import MAX_SKIPS, StorePaths
 from migrate.dual.sweep import HookError, Sweep
 from migrate.errors import StoreClosedError, StoreError
@@ -122,10 +122,10 @@ class DualAccess:
         return new_value
 
     def put(self, key: bytes, value: bytes) -> bool:
-        """Write the new value and delete the old copy. Whether a check for emptiness is due."""
+        """Write the new value and delete the old copy, if one is left. Whether a check for emptiness is due."""
         if self._is_in_hook:
             self._refuse()
-        old_key = key if self._keeps_keys else self._old_copy(key)
+        old_key = self._old_copy(key, is_put=True)
         if self.pair.put(key, old_key, value):
             self._by_write += 1
             self._left -= 1
@@ -138,7 +138,7 @@ class DualAccess:
     def delete(self, key: bytes) -> None:
         if self._is_in_hook:
             self._refuse()
-        old_key = self._old_copy(key)
+        old_key = self._old_copy(key, is_put=False)
         if self.pair.delete(key, old_key):
             self._by_delete += 1
             self._count_deleted([old_key], 1)
@@ -147,11 +147,7 @@ class DualAccess:
         """Make all changes; no key comes twice. Whether a check for emptiness is due."""
         if self._is_in_hook:
             self._refuse()
-        rows: list[OldChange]
-        if self._keeps_keys:
-            rows = [(key, key, value) for key, value in changes]
-        else:
-            rows = [(key, self._old_copy(key), value) for key, value in changes]
+        rows = [(key, self._old_copy(key, is_put=value is not None), value) for key, value in changes]
         if gone := self.pair.put_all(rows, self._conversion.one):
             self._by_write += gone
             self._count_deleted([old_key for _, old_key, _ in rows], gone)
@@ -223,13 +219,17 @@ class DualAccess:
         swept = self.sweep.has_ended and not self.sweep.rejects
         return self.is_empty or swept or monotonic() > self._next_check
 
-    def _old_copy(self, key: bytes) -> bytes | None:
-        """The old key whose record this one replaces. Raises ConversionError where that is not known."""
-        if self._keeps_keys:
-            return key
-        old_key = self._conversion.old_key_of(key)
-        value = None if old_key is None else self.pair.old.get(old_key)
-        if old_key is None or value is None:
+    def _old_copy(self, key: bytes, *, is_put: bool) -> bytes | None:
+        """The old key whose record this one replaces. Raises ConversionError where that is not known.
+
+        `is_put`: None where the sweep has passed that key. Not for a delete: of two databases the old one may still
+        have the record, queued for a deletion that must not come after the new one's.
+        """
+        old_key = key if self._keeps_keys else self._conversion.old_key_of(key)
+        mark = self.sweep.next_key
+        if is_put and mark is not None and old_key is not None and old_key < mark and old_key not in self.sweep.rejects:
+            return None
+        if self._keeps_keys or old_key is None or (value := self.pair.old.get(old_key)) is None:
             return old_key
         record = self._conversion.one(old_key, value)
         return old_key if record is None or record[0] == key else None

@@ -14,7 +14,7 @@ class Progress:
     """An estimate; 0 once the old store is empty."""
     moved_by_read: int = 0
     moved_by_write: int = 0
-    """Keys that were written and may have had an old copy, which is not checked."""
+    """Keys that were written and may have had an old copy, which is not checked; not those behind the sweep."""
     moved_by_delete: int = 0
     moved_by_converge: int = 0
     rejected: int = 0

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tests.protocols.dual_state import Contents, Doing, Mark, Mutant, State, Steps, changed, without
+from tests.protocols.dual_state import Contents, Doing, Mark, Mutant, Session, State, Steps, changed, without
 
 NOT_ACKNOWLEDGED = "what is acknowledged can be seen"
 Op = tuple[str, tuple[int, ...]]
@@ -60,7 +60,8 @@ class WriterModel:
             return ("write",)
         if self._in_old(state, deletes):
             return self._deleting(state, puts, deletes)
-        queued = {*state.at_work.queue, *(key for key in puts if state.old[-1][key] is not None)}
+        replaced = {key for key in puts if state.old[-1][key] is not None and not _has_passed(state.at_work, key)}
+        queued = state.at_work.queue | replaced
         return ("write", *self._draining()) if len(queued) >= self._queue_holds else ("write",)
 
     def _in_old(self, state: State, deletes: tuple[int, ...]) -> bool:
@@ -105,12 +106,16 @@ class WriterModel:
         return f"{doing.name}: {act}", following
 
     def _write(self, state: State, doing: Doing) -> State:
-        """In one database the old copies go with it; in two, those of puts later and of deletes before."""
-        new, keys = changed(state.new[-1], doing.changes), [key for key, _ in doing.changes]
+        """In one database the old copies go with it; in two, those of puts later and of deletes before.
+
+        A put leaves out what the converger has passed, whose old copy is gone or about to go.
+        """
+        new, at_work = changed(state.new[-1], doing.changes), state.at_work
+        keys = [key for key, value in doing.changes if value is None or not _has_passed(at_work, key)]
         if state.shared:
             return state.wrote(new=new, old=without(state.old[-1], keys))
         queued = {key for key in keys if state.old[-1][key] is not None}
-        return state.wrote(new=new).within(queue=state.at_work.queue | queued)
+        return state.wrote(new=new).within(queue=at_work.queue | queued)
 
     def _move(self, state: State, doing: Doing) -> State:
         new, old = state.new[-1], state.old[-1]
@@ -138,6 +143,10 @@ class WriterModel:
         if state.at_work.off or state.at_work.converging:
             return state
         return state.marked(Mark(state.at_work.low, named=True, ahead=len(state.old) - 1))
+
+
+def _has_passed(session: Session, key: int) -> bool:
+    return key < session.cursor and key not in session.rejects
 
 
 def _acknowledged(state: State, doing: Doing) -> State:
