@@ -255,6 +255,20 @@ def test_a_disk_from_which_nothing_is_loaded_is_named(tmp_path: Path, monkeypatc
             unpacked_library()
 
 
+def test_a_home_that_cannot_be_written_to_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with small_disk(tmp_path / "disk", "8m") as disk:
+        (disk / ".cache/stateferry").mkdir(parents=True)
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+        monkeypatch.delenv("STATEFERRY_CACHE", raising=False)
+        monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+        monkeypatch.setenv("HOME", str(disk))
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+        assert cache_directory() == tmp_path / f"stateferry-{os.geteuid()}"
+        monkeypatch.setenv("STATEFERRY_CACHE", str(disk / ".cache/stateferry"))
+        with pytest.raises(LibraryMissingError, match="cannot be written to"):
+            unpacked_library()
+
+
 @pytest.mark.usefixtures("cache")
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 @pytest.mark.parametrize("libc", [True, False])

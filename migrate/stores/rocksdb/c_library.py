@@ -6,6 +6,7 @@ version that rocksdict has serves: both read the same stores, and write the same
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import shutil
@@ -115,15 +116,14 @@ def cache_directory() -> Path:
     """Where files are kept from one process to the next, which nobody else can change; it is made here.
 
     `$STATEFERRY_CACHE`, else `stateferry` in `$XDG_CACHE_HOME` or `~/.cache`, or where that cannot be written to, as in
-    YARN's containers, a directory of this user's among the temporary files. Raises LibraryMissingError.
+    YARN's containers, a directory of this user's among the temporary files. Raises LibraryMissingError where others
+    could change it, OSError where it cannot be made or written to.
     """
     if named := os.environ.get(CACHE):
         return _private(Path(named).expanduser().absolute())
     with suppress(OSError, RuntimeError):  # RuntimeError: no home is known
         caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        directory = _private(Path(caches, _NAME).absolute())
-        if os.access(directory, os.W_OK | os.X_OK):
-            return directory
+        return _private(Path(caches, _NAME).absolute())
     return _private(Path(tempfile.gettempdir(), f"{_NAME}-{os.geteuid()}"))
 
 
@@ -137,5 +137,7 @@ def _private(directory: Path) -> Path:
     elif status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         problem = "may be written to by others"
     else:
+        if not os.access(directory, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, "cannot be written to", str(directory))
         return directory
     raise LibraryMissingError(f"the cache directory {directory} {problem}: name another one in {CACHE}")
