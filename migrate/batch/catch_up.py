@@ -91,7 +91,7 @@ def catch_up(
         found: tuple[Tail, ...] = ()
         if tasks or not _is_settled(context.standing):
             context.open_ledger(context.plan.migration_id)
-            with open_executor(spec) as executor, hinting_at_repair(context.home):
+            with context.executor(open_executor) as executor, hinting_at_repair(context.home):
                 found = _work(context, executor, tasks)
         at_broker = BrokerSummary(*application, behind=sum(each.end - each.stable for each in ends.values()))
         return catch_up_report(context, at_broker, found, seconds=time.monotonic() - started)

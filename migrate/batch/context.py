@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from formats import Conversion
-from migrate.batch.home import check_ours
+from migrate.batch.chunk.executor import Executor, ExecutorOpener, Here
+from migrate.batch.home import CHANGELOG, check_ours
 from migrate.batch.ledger.delta_log import LedgerLog
 from migrate.batch.ledger.gates import NOTHING_ACCEPTED, Acceptance
 from migrate.batch.ledger.receipts_in_force import under_reject_policy
@@ -18,11 +21,16 @@ from migrate.batch.source.changelog_ends import ChangelogEnds
 from migrate.batch.source.snapshot import present_snapshot
 from migrate.batch.source.source import Unpacked
 from migrate.batch.stop import Stop
+from migrate.engine.chunk_source import inputs_of
+from migrate.engine.engine import FamilyWork
+from migrate.engine.engines import choose
 from migrate.errors import RefusedError
 from migrate.model.changelogs import Topics
+from migrate.model.engine_choice import EngineChoice
 from migrate.model.events import Event, Listener, ignore
+from migrate.model.key_range import KeyRange
 from migrate.model.ledger_row import Row, Step
-from migrate.model.plan import Plan
+from migrate.model.plan import DatabasePlan, KeyPlace, Plan, elsewhere
 from migrate.model.receipt import Receipt
 from migrate.model.values import Stored
 from migrate.spec.changelog_way import takes_times
@@ -100,6 +108,45 @@ class Context:
         plan = self.standing.plan
         assert plan is not None
         return plan
+
+    @cached_property
+    def engine(self) -> EngineChoice:
+        """Which engine does the work of the plan. Raises RefusedError where the spec names one that declines some."""
+        return self.choose_engine(self.plan.databases, self.snapshots_of, self.plan.key_places)
+
+    def choose_engine(
+        self,
+        databases: Sequence[DatabasePlan],
+        directories_of: Callable[[str], dict[str, Path]],
+        key_places: Sequence[KeyPlace],
+    ) -> EngineChoice:
+        """As `engine`, of these new databases; `directories_of`: the old ones of a store partition, by database."""
+        checked = {place.store_partition: elsewhere(place) for place in key_places}
+        takes = takes_times(self.spec, self.conversion)
+        times = str(self.home / CHANGELOG) if takes else None  # the run itself is made later
+
+        def works() -> Iterator[FamilyWork]:
+            for database in filter(lambda each: each.is_kept, databases):
+                partition = database.store_partition
+                inputs = inputs_of(database, directories_of(partition), times)
+                conversion = replace(self.conversion, elsewhere=checked.get(partition))
+                for mapping in database.mappings:
+                    yield FamilyWork(inputs, mapping, KeyRange(), conversion)
+
+        return choose(self.spec.run.engine, works(), sum(each.data_bytes for each in databases))
+
+    @contextmanager
+    def executor(self, opener: ExecutorOpener) -> Iterator[Executor]:
+        """The executor for this plan, in threads rather than processes where they get as far; and say what works.
+
+        Changelogs are written and read in Python, which only processes do side by side.
+        """
+        if isinstance(opener, Here):
+            opener = replace(opener, in_threads=self.engine.is_threaded and self.spec.changelog is None)
+            self.engine = self.engine.model_copy(update={"workers": opener.workers})
+        with opener(self.spec) as executor:
+            self.notify("engine.chosen", engine=self.engine)
+            yield executor
 
     @property
     def receipts(self) -> list[Receipt]:

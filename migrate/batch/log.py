@@ -28,6 +28,7 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     ),
     "snapshot.taken": lambda _: "snapshot taken",
     "plan.stored": lambda facts: f"plan stored: revision {facts['plan'].revision}",
+    "engine.chosen": lambda facts: f"engine: {facts['engine']}",
     "chunks.adopted": lambda facts: f"{plural(len(facts['receipts']), 'chunk')} of an earlier run kept",
     "conversion.revised": lambda facts: (
         f"function replaced (revision {facts['revision']}): "

@@ -61,7 +61,8 @@ def run(
     Args:
         spec: the migration, from `load_spec` or built in code.
         master: a Spark master, such as "local[4]" or "spark://host:7077"; None: in this process, without Spark.
-        jobs: how many processes of this machine work, without a master; with more than one, a function needs a name.
+        jobs: how many processes of this machine work, without a master (threads, where the engine is "native"); with
+            more than one, a function needs a name.
         unverified: accept new stores that were not verified.
         accept_rejects: accept new stores that lack up to this many records, which could not be converted.
         on_event: called with each `Event`, before the work goes on.
@@ -120,13 +121,16 @@ def carry_out(context: Context, open_executor: ExecutorOpener, revision: Revisio
     context.stop.check()
     with ExitStack() as resources:
         with clock.phase("start"):
-            executor = resources.enter_context(open_executor(context.spec))
+            executor = resources.enter_context(context.executor(open_executor))
         made = _make(context, executor, clock)
     context.stop.check()
     concerns = concerns_of(context.spec, context.standing, context.acceptance)
     with clock.phase("publish"):
         published = publish(context, concerns)
-    return run_report(context, made, done_before=before, published=published, concerns=concerns, seconds=clock.seconds)
+    report = run_report(
+        context, made, done_before=before, published=published, concerns=concerns, seconds=clock.seconds
+    )
+    return report.model_copy(update={"engine": context.engine})
 
 
 def _make(context: Context, executor: Executor, clock: _Clock) -> Outcome:

@@ -158,6 +158,7 @@ class _DryRun:
             tried=tried,
             segments=() if found is None or not spec.has_segments else tuple(self._segmentations()),
             cost=cost,
+            engine=self._preflight.engine_found(self._checks),
             changelog=self._changelog(),
             changelogs=changelogs,
             warnings=(*self._warnings(), *([] if warning is None else [warning])),

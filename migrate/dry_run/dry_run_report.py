@@ -7,6 +7,7 @@ from typing import Literal
 
 from migrate.batch.preflight.check import CheckReport
 from migrate.model.changelogs import Way
+from migrate.model.engine_choice import EngineChoice
 from migrate.model.plan import Chunk
 from migrate.model.preview import RejectReason, Shown
 from migrate.model.reports import Held
@@ -343,6 +344,8 @@ class DryRunReport(Report):
     segments: tuple[Segmentation, ...] = ()
     """Segments of windowed and session stores."""
     cost: Cost | None
+    engine: EngineChoice | None = None
+    """Which engine would do the work. The rates of `cost` are the portable engine's."""
     changelog: str
     """What the migration means for the changelog, in a sentence."""
     changelogs: ChangelogPlan | None = None

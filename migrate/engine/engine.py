@@ -7,9 +7,10 @@ digests, errors, rejects with their reasons. `engines` lists them; the last one 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from formats import Conversion
 from migrate.engine.bail_out import BailOutError
@@ -23,6 +24,7 @@ from migrate.stores.rocksdb.writing import TableOptions
 
 OnRecord = Callable[[bytes], object] | None
 """Called with each key before its record is converted, where a conversion may take the whole process down."""
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class Hooks(NamedTuple):
     rejects: RejectsByReason
     left_out: LeftOut
     on_record: OnRecord = None
+    guard: Callable[[], AbstractContextManager[object]] = nullcontext
+    """What surrounds the work of any engine but the last: an error in machine code takes the whole process down."""
 
 
 class NewFamily(NamedTuple):
@@ -83,6 +87,9 @@ class Engine(Protocol):
 
     name: str
 
+    def unavailable(self) -> str:
+        """Why it cannot work in this process at all; empty: it can. It is asked for each task."""
+
     def declines(self, work: FamilyWork, hooks: Hooks) -> str:
         """Why it leaves this work to the next engine; empty: it takes it."""
 
@@ -102,15 +109,44 @@ class Engine(Protocol):
         """The digest of the new records in a range."""
 
 
+def objection(engine: Engine, work: FamilyWork, hooks: Hooks) -> str:
+    """Why an engine does not take the work; empty: it does."""
+    return engine.unavailable() or engine.declines(work, hooks)
+
+
 def taking(engines: Sequence[Engine], work: FamilyWork, hooks: Hooks) -> Engine:
-    """The first engine that does not decline the work."""
-    return next(engine for engine in engines if not engine.declines(work, hooks))
+    """The first engine that takes the work."""
+    return next(engine for engine in engines if not objection(engine, work, hooks))
 
 
 def rewrite(engines: Sequence[Engine], work: FamilyWork, hooks: Hooks, file: Path, table: TableOptions) -> Passed:
-    """Rewrite by the first engine that does not decline; where it gives up, by the last one from the start."""
-    try:
-        return taking(engines, work, hooks).rewrite(work, hooks, file, table)
-    except BailOutError:
-        file.unlink(missing_ok=True)
-        return engines[-1].rewrite(work, hooks, file, table)
+    """Rewrite by the first engine that takes it; where it gives up, by the last one from the start."""
+
+    def carry_out(engine: Engine) -> Passed:
+        file.unlink(missing_ok=True)  # what another one has begun
+        return engine.rewrite(work, hooks, file, table)
+
+    return _by_the_first(engines, work, hooks, carry_out)
+
+
+def compare(engines: Sequence[Engine], work: FamilyWork, hooks: Hooks, new: NewFamily) -> Passed | None:
+    """Compare by the first engine that takes it; where it gives up, by the last one from the start."""
+    return _by_the_first(engines, work, hooks, lambda engine: engine.compare(work, hooks, new))
+
+
+def digest(engines: Sequence[Engine], work: FamilyWork, hooks: Hooks, new: NewFamily, keys: KeyRange) -> Digest:
+    """The digest of new records, by the first engine that takes their work; where it gives up, by the last one."""
+    return _by_the_first(engines, work, hooks, lambda engine: engine.digest(new, keys, hooks.check))
+
+
+def _by_the_first(
+    engines: Sequence[Engine], work: FamilyWork, hooks: Hooks, carry_out: Callable[[Engine], Result]
+) -> Result:
+    engine = taking(engines, work, hooks)
+    if engine is not engines[-1]:
+        try:
+            with hooks.guard():
+                return carry_out(engine)
+        except BailOutError:
+            pass
+    return carry_out(engines[-1])

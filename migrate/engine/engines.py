@@ -2,7 +2,71 @@
 
 from __future__ import annotations
 
-from migrate.engine.engine import Engine
+from collections.abc import Iterable
+
+from migrate.engine.engine import Engine, FamilyWork, Hooks, objection
+from migrate.engine.left_out import LeftOut
 from migrate.engine.portable import Portable
+from migrate.engine.rejects import RejectsByReason
+from migrate.errors import RefusedError
+from migrate.model.engine_choice import EngineChoice, EngineSetting
 
 ENGINES: tuple[Engine, ...] = (Portable(),)
+LITTLE_BYTES = 32 << 20
+"""Of fewer bytes, the last engine rewrites and verifies all before another one has started."""
+_AUTO = 'with [run] engine = "auto", the default, the portable engine does what another one cannot'
+
+
+class _AfterBailOut(Portable):
+    """Does what another engine has given up, and refuses what it leaves: with `[run] engine = "native"`."""
+
+    def declines(self, work: FamilyWork, hooks: Hooks) -> str:
+        raise _refused(sentence for engine in ENGINES[:-1] if (sentence := _sentence(engine, work, hooks)))
+
+
+def engines_for(setting: EngineSetting) -> tuple[Engine, ...]:
+    """The engines that a task may use, in the order in which they are asked; the last one does what others give up."""
+    if setting == "portable":
+        return ENGINES[-1:]
+    return ENGINES if setting == "auto" else (*ENGINES[:-1], _AfterBailOut())
+
+
+def choose(setting: EngineSetting, works: Iterable[FamilyWork], size: int) -> EngineChoice:
+    """The engines for these families, of so many bytes. Raises RefusedError where the setting's engine declines one.
+
+    It is one decision for the whole run: its tasks carry it.
+    """
+    others, last = ENGINES[:-1], ENGINES[-1].name
+    if setting == "portable":
+        return EngineChoice(setting=setting, names=(last,), why='[run] engine = "portable"')
+    if others and setting == "auto" and size < LITTLE_BYTES:
+        why = f"so little data that starting the {others[0].name} engine takes longer"
+        return EngineChoice(setting="portable", names=(last,), why=why)
+    names, sentences = set[str](), dict[str, None]()
+    hooks = Hooks(lambda: None, RejectsByReason(), LeftOut())
+    for work in works:
+        for engine in ENGINES:
+            if not (sentence := _sentence(engine, work, hooks)):
+                names.add(engine.name)
+                break
+            sentences[sentence] = None
+    if setting == "native" and (sentences or not others):
+        raise _refused(sentences)
+    used = tuple(engine.name for engine in ENGINES if engine.name in names) or (ENGINES[0].name,)
+    is_plain = used == (last,)
+    return EngineChoice(
+        setting="portable" if is_plain else setting,
+        names=used,
+        why="; ".join(sentences),
+        is_threaded=last not in used,
+    )
+
+
+def _sentence(engine: Engine, work: FamilyWork, hooks: Hooks) -> str:
+    found = objection(engine, work, hooks)
+    return f"{engine.name} declines: {found}" if found else ""
+
+
+def _refused(sentences: Iterable[str]) -> RefusedError:
+    why = "; ".join(sentences) or "there is no such engine in this installation"
+    return RefusedError(f'[run] engine = "native" cannot be: {why}', hint=_AUTO)

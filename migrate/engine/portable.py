@@ -202,6 +202,9 @@ class Portable:
 
     name = "portable"
 
+    def unavailable(self) -> str:
+        return ""
+
     def declines(self, work: FamilyWork, hooks: Hooks) -> str:
         return ""
 

@@ -127,6 +127,8 @@ class Verified(Stored):
     dropped: int = 0
     """Values that the function dropped, where old records were converted again."""
     counts: tuple[FamilyCount, ...] = ()
+    is_after_death: bool = False
+    """Whether the portable engine did it because a process had died at it in another one."""
 
     @property
     def mismatches(self) -> int:
@@ -182,6 +184,8 @@ class Verification(Value):
     first: tuple[Mismatch, ...] = ()
     """The first of each kind."""
     seconds: float = 0.0
+    after_deaths: int = 0
+    """Ranges that the portable engine compared because a process had died at them in another one."""
 
     @property
     def ok(self) -> bool:

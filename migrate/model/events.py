@@ -28,6 +28,7 @@ RUN_EVENTS = (
     "orphans.removed",
     "conversion.revised",
     "run.begun",
+    "engine.chosen",
     "times.started",
     "times.made",
     "times.committed",

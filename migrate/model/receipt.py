@@ -72,6 +72,8 @@ class Receipt(Stored):
     """Records of a pre-upgrade family whose key the upgraded family has too; they are not read."""
     seconds: float
     engine: str
+    is_after_death: bool = False
+    """Whether the portable engine did it because a process had died at it in another one."""
     host: str
     code: dict[str, str] = Field(default_factory=dict)
     """Digests, by path, of the user's code that was loaded."""

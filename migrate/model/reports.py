@@ -9,6 +9,7 @@ from typing import Literal
 
 from migrate.model.comparison import Totals, Verification
 from migrate.model.display import plural
+from migrate.model.engine_choice import EngineChoice
 from migrate.model.preview import RejectReason
 from migrate.model.values import Report, Value
 
@@ -223,6 +224,8 @@ class RunReport(StandingReport):
     warnings: tuple[str, ...]
     held: tuple[Held, ...] = ()
     """Which partitions of the old changelogs hold keys, where new ones are written, as far as the broker was asked."""
+    engine: EngineChoice | None = None
+    """Which engine did the work of this run; None: there was nothing to do."""
 
 
 class ProgressReport(StandingReport):

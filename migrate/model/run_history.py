@@ -42,6 +42,8 @@ class ChunkDone(Value):
     seconds: float
     host: str
     engine: str
+    is_after_death: bool = False
+    """Whether the portable engine did it because a process had died at it in another one."""
     started_at_ms: int
     """Milliseconds since the epoch."""
     committed_at_ms: int

@@ -27,6 +27,7 @@ from pydantic_core import PydanticCustomError
 
 from formats import Format, Function, UnknownFormatError, get_format
 from migrate.errors import SpecError
+from migrate.model.engine_choice import EngineSetting
 from migrate.spec.allowed import CHANGELOG, DROP, Allowance
 from migrate.spec.mistakes import (
     FUNCTION,
@@ -220,6 +221,9 @@ class RunSection(_SpecSection):
     verify: Literal["full", "digest", "off"] = "full"
     snapshot: Literal["link", "copy"] = "link"
     """How the old store's files get into the snapshot."""
+    engine: EngineSetting = "auto"
+    """What converts and compares: machine code ("native"), wherever it can and is worth its start, or Python alone
+    ("portable"). "native" refuses a run of which it cannot do everything."""
     source: Literal["live", "snapshot"] = "live"
     """Convert the application's directory, or an earlier snapshot of it while the application goes on."""
 

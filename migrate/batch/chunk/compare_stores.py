@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
+from migrate.batch.chunk.native_trace import Trace
 from migrate.batch.stop import never_stop
 from migrate.engine.chunk_source import Inputs, open_inputs
-from migrate.engine.engine import FamilyWork, Hooks, NewFamily, taking
-from migrate.engine.engines import ENGINES
+from migrate.engine.engine import FamilyWork, Hooks, NewFamily, compare, digest
 from migrate.engine.left_out import LeftOut
 from migrate.engine.portable import RecordDigest, converted, expected_and_actual, open_new, scan
 from migrate.engine.rejects import CountRejects
 from migrate.kafka.latest import unpacked
 from migrate.model.comparison import FamilyCount, Mismatch, Verified, difference, differing
+from migrate.model.engine_choice import EngineSetting
 from migrate.model.key_range import KeyRange, show_key
 from migrate.model.plan import FamilyMapping, KeyPlace, elsewhere
 from migrate.model.receipt import Receipt, Written
@@ -112,6 +114,9 @@ class _FamilyTask:
     """Where new keys belong; None: they are not checked."""
     overlay: Path | None = field(default=None, kw_only=True)
     """The tails' changes of the RocksDB directory: their keys are left out, and compared by a task of their own."""
+    home: str = field(default="", kw_only=True)
+    """The migration's folder, for a trace; empty: none is left."""
+    engine: EngineSetting = field(default="auto", kw_only=True)
 
     def __str__(self) -> str:
         return f"{place_name(self.store_partition, self.database)} {self.mapping.target} {self.keys}"
@@ -120,9 +125,10 @@ class _FamilyTask:
         conversion = replace(load_conversion(self.conversion), elsewhere=elsewhere(self.key_place))
         return FamilyWork(self.source, self.mapping, self.keys, conversion)
 
-    def hooks(self, check: Callable[[], None]) -> Hooks:
+    def hooks(self, check: Callable[[], None], trace: Trace | None = None) -> Hooks:
         """Counters of a pass over the old records: what the rewriting has left out is left out again."""
-        return Hooks(check, CountRejects(str(self)), LeftOut())
+        guard = trace.left if trace is not None and self.home else nullcontext
+        return Hooks(check, CountRejects(str(self)), LeftOut(), guard=guard)
 
     def new(self, target: str) -> NewFamily:
         """The new records, without the positions, which the driver compares."""
@@ -210,17 +216,21 @@ def run_verify_task(task: VerifyTask, check: Callable[[], None] = never_stop) ->
     elif isinstance(task, OverlayTask):
         found = compare_overlay(task, check)
     else:
-        found = _by_digest(task, check) if isinstance(task, DigestTask) else _in_full(task, check)
+        work = (type(task).__name__, task.store_partition, task.database, task.mapping.target)
+        trace = Trace(task.home, work, task.keys)
+        by = _by_digest(task, check, trace) if isinstance(task, DigestTask) else _in_full(task, check, trace)
+        found = by.model_copy(update={"is_after_death": trace.is_found})
         checked_code(task.conversion)
+        trace.forget()
     return found.model_copy(update={"seconds": round(time.perf_counter() - started, 6)})
 
 
-def _in_full(task: CompareTask, check: Callable[[], None]) -> Verified:
-    work, hooks = task.work(), task.hooks(check)
+def _in_full(task: CompareTask, check: Callable[[], None], trace: Trace) -> Verified:
+    work, hooks = task.work(), task.hooks(check, trace)
     if task.target is None:
         return Verified(records=0, counts=scan(work, check).counts)
     new = task.new(task.target)
-    passed = taking(ENGINES, work, hooks).compare(work, hooks, new)
+    passed = compare(trace.engines(task.engine), work, hooks, new)
     if passed is None:
         found = _in_detail(task, check, new)
     else:
@@ -248,20 +258,20 @@ def _in_detail(task: CompareTask, check: Callable[[], None], new: NewFamily) -> 
         return found.model_copy(update={"counts": source.counts, "dropped": hooks.left_out.dropped})
 
 
-def _by_digest(task: DigestTask, check: Callable[[], None]) -> Verified:
+def _by_digest(task: DigestTask, check: Callable[[], None], trace: Trace) -> Verified:
     """Compare digests; the source is opened only to name what differs, and where a tail has touched the range: the
     new store does not have all that the chunk's digest is of.
     """
-    new, written = task.new(task.target), task.written
+    new, written, work = task.new(task.target), task.written, task.work()
     as_written = (written.records, written.digest)
     is_touched = _has_keys(task)
     if not is_touched:
         new = new._replace(overlay=None)
-        keys = task.target_keys
-        digest = RecordDigest().so_far if keys is None else ENGINES[0].digest(new, keys, check)
-        if (digest.records, digest.digest) == as_written:
-            return Verified(records=digest.records)
-    work, hooks = task.work(), task.hooks(check)
+        keys, engines = task.target_keys, trace.engines(task.engine)
+        there = RecordDigest().so_far if keys is None else digest(engines, work, task.hooks(check, trace), new, keys)
+        if (there.records, there.digest) == as_written:
+            return Verified(records=there.records)
+    hooks = task.hooks(check)
     with open_inputs(work.inputs, work.conversion.source) as source, open_new(new) as (target, overlay):
         keys = task.target_keys
         actual = iter(()) if keys is None else batches_without(new.left_out, target, new.family, keys, overlay)

@@ -11,11 +11,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from math import inf
 from pathlib import Path
-from threading import Event
+from threading import BoundedSemaphore, Event
 from typing import Any, Protocol, TypeVar
 
 from migrate.batch.chunk.processes import open_processes
@@ -23,7 +23,7 @@ from migrate.batch.chunk.rewrite_chunk import RewriteTask, read_breadcrumb
 from migrate.batch.chunk.task import Task, TaskResult, run_tasks
 from migrate.batch.stop import RERUN, Stop
 from migrate.errors import ChunkFailedError, InterruptedMigrationError, MigrationError, RefusedError, SpecError
-from migrate.model.display import one_line
+from migrate.model.display import one_line, plural
 from migrate.model.key_range import show_key
 from migrate.model.packages import claim
 from migrate.model.store_partition import place_name
@@ -95,10 +95,13 @@ class InProcessExecutor:
 
     def __init__(self, slots: int = 1) -> None:
         self.slots = slots
+        self._free = BoundedSemaphore(slots)
         self._cancelled = Event()
 
     def run(self, tasks: Sequence[Task]) -> Sequence[TaskResult]:
-        return run_tasks(tasks, self._check)
+        with self._free:  # there is one call more than slots
+            self._check()
+            return run_tasks(tasks, self._check)
 
     def cancel(self) -> None:
         """Let the running task end at its next batch."""
@@ -346,9 +349,24 @@ def check_master(master: str) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Here:
+    """The opener of an executor over several processes of this machine, or threads of this process."""
+
+    jobs: int
+    in_threads: bool = False
+
+    def __call__(self, _: Spec) -> AbstractContextManager[Executor]:
+        return nullcontext(InProcessExecutor(self.jobs)) if self.in_threads else open_processes(self.jobs)
+
+    @property
+    def workers(self) -> str:
+        return plural(self.jobs, "thread") if self.in_threads else plural(self.jobs, "process", "processes")
+
+
 def here(jobs: int) -> ExecutorOpener:
     """The opener of an executor without Spark: in this process, or over several of this machine."""
-    return in_process if jobs == 1 else lambda _: open_processes(jobs)
+    return in_process if jobs == 1 else Here(jobs)
 
 
 def in_process(_: Spec) -> AbstractContextManager[Executor]:

@@ -11,14 +11,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from migrate.batch.chunk.native_trace import Trace
 from migrate.batch.stop import never_stop
 from migrate.engine.chunk_source import Inputs
 from migrate.engine.engine import FamilyWork, Hooks, OnRecord, Passed, rewrite
-from migrate.engine.engines import ENGINES
 from migrate.engine.left_out import LeftOut
 from migrate.engine.portable import scan
 from migrate.engine.rejects import RecordRejectedError, reject_policy
 from migrate.errors import ChunkFailedError, CorruptionError
+from migrate.model.engine_choice import EngineSetting
 from migrate.model.plan import Chunk, FamilyMapping, KeyPlace, elsewhere
 from migrate.model.receipt import Receipt, Scanned, Written, attempt_name
 from migrate.model.values import with_seal
@@ -104,6 +105,7 @@ class RewriteTask(ConvertingTask):
     chunk: Chunk
     is_kept: bool = True
     """False: the records are older than the new store's retention, and are only counted."""
+    engine: EngineSetting = "auto"
     breadcrumb: str | None = None
     """A file to write each key to before its record is converted: set once a worker has died on this chunk."""
 
@@ -148,6 +150,7 @@ class _ChunkAttempt(Attempt):
         folder = chunk_directory(Path(task.home), chunk.store_partition, chunk.database)
         super().__init__(task, chunk.number, chunk.store_partition, folder)
         self._task, self._check = task, check
+        self.trace = Trace(task.home, ("rewrite", chunk.store_partition, chunk.database), chunk.keys)
 
     def receipt(self, passed: list[Passed]) -> Receipt:
         """The receipt, written beside the files; they, their names and its own are durable then (I1)."""
@@ -167,11 +170,13 @@ class _ChunkAttempt(Attempt):
             expired=0 if task.is_kept else sum(found.scanned.records for found in passed),
             shadowed=sum(found.shadowed for found in passed),
             engine=", ".join(sorted({found.engine for found in passed})),
+            is_after_death=self.trace.is_found,
             host=socket.gethostname(),
             code=checked_code(task.conversion),
             **self.facts(),
         )
         write_receipt(Path(task.home), receipt)
+        self.trace.forget()
         return receipt
 
     def rewrite_family(self, mapping: FamilyMapping, on_record: OnRecord) -> Passed:
@@ -179,8 +184,9 @@ class _ChunkAttempt(Attempt):
         work = FamilyWork(task.source, mapping, task.chunk.keys, self.conversion)
         if not task.is_kept:
             return scan(work, self._check)
-        hooks = Hooks(self._check, self.rejects, self.left_out, on_record)
-        return rewrite(ENGINES, work, hooks, self._file(mapping), TableOptions(compression=mapping.compression))
+        hooks = Hooks(self._check, self.rejects, self.left_out, on_record, self.trace.left)
+        table = TableOptions(compression=mapping.compression)
+        return rewrite(self.trace.engines(task.engine), work, hooks, self._file(mapping), table)
 
     def _file(self, mapping: FamilyMapping) -> Path:
         return self.folder / f"{self.name}.{self._task.mappings.index(mapping)}.sst"

@@ -39,6 +39,7 @@ from migrate.batch.source.source import Source, check_tasks, find_source, read_s
 from migrate.batch.status.next_step import may_catch_up
 from migrate.errors import DamagedLedgerError, MigrationError, RefusedError, StoreLockedError
 from migrate.model.display import plural
+from migrate.model.engine_choice import EngineChoice
 from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.reports import InconclusiveCheck
 from migrate.spec.allowed import KEY_CHANGE, StaleChangelogError, allowing
@@ -112,6 +113,7 @@ class Preflight:
             *self._checks_of_the_work_dir(),
             *self._checks_of_changelogs(),
             *self._checks_of_keys(),
+            *self._checks_of_engines(),
             *self._checks_for_reports(),
         )
         return tuple(check for check in every if self._purpose in check.purposes)
@@ -196,6 +198,17 @@ class Preflight:
         return find_key_places(self.source, self.databases, self.at_broker.partitions)
 
     @cached_property
+    def engine(self) -> EngineChoice:
+        """Which engine does the work. Raises RefusedError where the spec names one that declines some of it."""
+        databases = self.databases or (() if self.stored is None else self.stored.databases)
+        directories = {each.id: self.source.directories(each) for each in self.source.partitions}
+        return self._context.choose_engine(databases, directories.__getitem__, self.key_places.of_partitions)
+
+    def engine_found(self, made: Iterable[CheckReport]) -> EngineChoice | None:
+        """As `engine`; None where the check of it has not passed."""
+        return self.engine if any(each.name == "run.engine" and each.outcome == "ok" for each in made) else None
+
+    @cached_property
     def is_in_use(self) -> bool:
         try:
             self.source.check_stopped()
@@ -249,13 +262,6 @@ class Preflight:
                 self._space,
                 ("source.format", "work_dir.writable"),
             ),
-            Check(
-                "source.position",
-                "its changelog positions are known, which a snapshot needs",
-                lambda: check_position(self.source),
-                files,
-                purposes=("snapshot", *_REPORTS) if self._takes_snapshot else (),
-            ),
         )
 
     def _checks_of_changelogs(self) -> Iterable[Check]:
@@ -270,8 +276,15 @@ class Preflight:
         claim = "each new key is checked: its task looks for it"
         return (Check("conversion.places", claim, self._places, needs, purposes=_RUN),)
 
+    def _checks_of_engines(self) -> Iterable[Check]:
+        needs: tuple[str, ...] = ("source.format", "migration.same")
+        if self._spec.changelog is not None and self._context.conversion.may_move_keys:
+            needs = (*needs, "changelog.topic")
+        claim = "the engine that [run] engine names can do everything"
+        return (Check("run.engine", claim, lambda: str(self.engine), needs, purposes=_RUN),)
+
     def _checks_for_reports(self) -> tuple[Check, ...]:
-        """Checks that a run makes elsewhere, or that do not keep it from starting."""
+        """Checks that only a snapshot needs, that a run makes elsewhere, or that do not keep it from starting."""
         files = ("source.files",)
         checks = (
             Check(
@@ -302,7 +315,14 @@ class Preflight:
                 on_failure="warning",
             ),
         )
-        return tuple(replace(check, purposes=_REPORTS) for check in checks)
+        position = Check(
+            "source.position",
+            "its changelog positions are known, which a snapshot needs",
+            lambda: check_position(self.source),
+            files,
+            purposes=("snapshot", *_REPORTS) if self._takes_snapshot else (),
+        )
+        return (position, *(replace(check, purposes=_REPORTS) for check in checks))
 
     def _allowed(self) -> None:
         try:

@@ -13,6 +13,7 @@ from migrate.batch.source.changelog_ends import ChangelogEnds
 from migrate.batch.status.run_report import already_migrated
 from migrate.errors import ExitCode, system_errors_explained
 from migrate.model.display import plural
+from migrate.model.engine_choice import EngineChoice
 from migrate.model.values import Report
 from migrate.spec.spec import Spec
 
@@ -24,6 +25,8 @@ class DoctorReport(Report):
     master: str | None
     """The Spark master of the checks that need Spark; None: they did not run."""
     checks: tuple[CheckReport, ...]
+    engine: EngineChoice | None = None
+    """Which engine would do the work; None: a check failed before that was known, or there is nothing to do."""
     verdict: str
     """One sentence."""
     next_step: str
@@ -55,7 +58,8 @@ def doctor(spec: Spec, *, master: str | None = None, changelog_ends: ChangelogEn
     preflight = Preflight(context, "doctor")
     with nullcontext() if master is None else plugged("spark").checks(spec, master) as of_spark:
         found = (*preflight.observe(), *(not_run("--no-spark") if of_spark is None else observe(of_spark)))
-        return _report(spec, master, found, is_behind=preflight.needs_catch_up)
+        report = _report(spec, master, found, is_behind=preflight.needs_catch_up)
+        return report.model_copy(update={"engine": preflight.engine_found(found)})
 
 
 def _report(spec: Spec, master: str | None, checks: tuple[CheckReport, ...], *, is_behind: bool) -> DoctorReport:

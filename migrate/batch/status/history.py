@@ -7,6 +7,7 @@ from operator import attrgetter
 
 from formats import Conversion
 from migrate.batch.changelog.concerns import note_of
+from migrate.batch.chunk.native_trace import deaths_in_words
 from migrate.batch.home import DEAD_LETTERS
 from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.batch.status.next_step import following
@@ -47,7 +48,10 @@ def report(spec: Spec) -> RunHistory:
         dead_letter_columns=_columns() if letters.is_dir() else (),
         steps=tuple(_step(row) for row in rows if row.step not in (Step.RUN, Step.CHUNK, Step.COMPARED)),
         changelog=_changelog(spec, standing),
-        warnings=plan.warnings if plan is not None else (),
+        warnings=(
+            *(plan.warnings if plan is not None else ()),
+            *deaths_in_words(standing.receipts, standing.verification),
+        ),
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from migrate.batch.changelog.concerns import every_concern, note_of, retention_concerns
 from migrate.batch.changelog.held_topics import ask_broker
+from migrate.batch.chunk.native_trace import deaths_in_words
 from migrate.batch.context import Context
 from migrate.batch.identity import check_spec
 from migrate.batch.ledger.changelog_standing import changelog_reports
@@ -109,7 +110,7 @@ def run_report(
         changelog=note_of(context.spec, context.conversion, standing),
         changelogs=changelog_reports(standing.changelogs),
         held=held,
-        warnings=(*plan.warnings, *context.warnings),
+        warnings=(*plan.warnings, *context.warnings, *deaths_in_words(standing.receipts, outcome.verification)),
         next_step=place
         + next_step(context.spec, standing, state, not_accepted(concerns), behind=behind, partitions=held),
     )

@@ -336,5 +336,7 @@ def compare_tasks(
                 conversion=subject.context.ref,
                 key_place=subject.context.plan.key_place(database.store_partition),
                 overlay=subject.overlay_of(database),
+                home=str(subject.context.home),
+                engine=subject.context.engine.setting,
                 size=min(database.data_bytes, subject.range_bytes),
             )

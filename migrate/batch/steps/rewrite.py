@@ -156,6 +156,7 @@ def _tasks(context: Context, pending: Iterable[Chunk]) -> Iterator[RewriteTask]:
             key_place=plan.key_place(chunk.store_partition),
             revision=revision,
             is_kept=database.is_kept,
+            engine=context.engine.setting,
             on_reject=context.spec.run.on_reject,
             max_rejects=context.spec.run.max_rejects,
             max_dropped=context.spec.most_dropped,

@@ -110,7 +110,9 @@ def _compare_records(subject: Subject, executor: Executor, total: Verification) 
     if before:
         records = sum(each.found.records for each in before)
         dropped = sum(each.found.dropped for each in before)
-        total = total.model_copy(update={"records": records, "records_before": records, "dropped": dropped})
+        deaths = sum(each.found.is_after_death for each in before)
+        counts = {"records": records, "records_before": records, "dropped": dropped, "after_deaths": deaths}
+        total = total.model_copy(update=counts)
         context.notify("verify.resumed", records=records)
     comparison = FullVerification(subject, before) if is_full else DigestVerification(subject)
     ended_by: list[Mismatch | MigrationError] = []
@@ -190,6 +192,7 @@ def with_result(total: Verification, result: Verified) -> Verification:
             "missing": total.missing + result.missing,
             "differing": total.differing + result.differing,
             "extra": total.extra + result.extra,
+            "after_deaths": total.after_deaths + result.is_after_death,
             "first": (*total.first, *(mismatch for mismatch in result.first if mismatch.kind not in known)),
         }
     )
@@ -337,6 +340,8 @@ def _digest_tasks(subject: Subject, database: DatabasePlan, receipts: list[Recei
                 conversion=subject.context.ref,
                 key_place=subject.context.plan.key_place(database.store_partition),
                 overlay=subject.overlay_of(database),
+                home=str(subject.context.home),
+                engine=subject.context.engine.setting,
             )
 
 

@@ -72,7 +72,7 @@ def _compare(context: Context, mode: Mode, open_executor: ExecutorOpener) -> Ver
     if (root := context.standing.published) is not None:
         partitions = map(context.plan.new_partition, context.plan.store_partitions)
         context.unpacked = Unpacked(target_system(context.spec), root, partitions)
-    with open_executor(context.spec) as executor, hinting_at_repair(context.home):
+    with context.executor(open_executor) as executor, hinting_at_repair(context.home):
         found = compare(context, executor, mode)
         standing = context.standing
         if not found.ok:

@@ -28,7 +28,7 @@ from migrate.show.page.plots import (
     throughput,
 )
 from migrate.show.page.rendering import render
-from migrate.show.text.report_text import changelogs_in_words
+from migrate.show.text.report_text import changelogs_in_words, engines_in_words
 
 _STATES: dict[State, tuple[str, str]] = {
     "not started": ("idle", "Not started"),
@@ -83,6 +83,7 @@ def run_page(history: RunHistory) -> str:
         dead_letter_columns=", ".join(f"{column.name} {column.type}" for column in history.dead_letter_columns),
         plots=_plots(history, measured),
         bands=_bands(history.chunks),
+        engines=engines_in_words(history.chunks),
         durations=_durations(history.chunks),
         slowest=_slowest(history.chunks),
         chunk_rows=[_row(chunk) for chunk in history.chunks[-_MOST_ROWS:]],

@@ -85,6 +85,7 @@ def _spec(report: DryRunReport) -> Rows:
         "old store": f"{report.source}" + (f" ({', '.join(report.stores)})" if report.stores else ""),
         "new store": in_place if report.target is None else str(report.target),
         "state": "" if report.state == "not started" else report.state,
+        "engine": "" if report.engine is None else str(report.engine),
     }
 
 
@@ -276,6 +277,7 @@ def show_doctor(report: DoctorReport, output: Output) -> list[str]:
     return [
         *show_checks(report.checks, output),
         *layout.title(f"{report.name}: {report.verdict}"),
+        *([] if report.engine is None else layout.wrapped(f"engine: {report.engine}")),
         *layout.wrapped(f"next: {report.next_step}"),
     ]
 

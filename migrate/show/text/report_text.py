@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,7 +31,7 @@ from migrate.model.reports import (
     Verifying,
     VerifyReport,
 )
-from migrate.model.run_history import RunHistory
+from migrate.model.run_history import ChunkDone, RunHistory
 from migrate.show.output import Output
 from migrate.show.plain import ATTENTION, Layout
 
@@ -66,6 +67,7 @@ def show_run(report: RunReport, output: Output) -> list[str]:
         + (f", {report.chunks_done_before} of them by earlier runs" if report.chunks_done_before else ""),
         **facts_of_totals(report.totals),
         "throughput": throughput_in_words(report.throughput),
+        "engine": "" if report.engine is None else str(report.engine),
         "phases": ", ".join(f"{name} {spent:,.2f} s" for name, spent in report.seconds.items()),
         "verification": verification_in_words(report.verification),
         ATTENTION: concerns_in_words(report.concerns),
@@ -315,6 +317,12 @@ def dead_letters_in_words(folder: Path | None, columns: tuple[Column, ...]) -> s
     return f"{folder}\na Delta table: {', '.join(f'{column.name} {column.type}' for column in columns)}"
 
 
+def engines_in_words(chunks: Iterable[ChunkDone]) -> str:
+    """How many chunks each engine has rewritten."""
+    counts = Counter(chunk.engine for chunk in chunks)
+    return ", ".join(f"{name}: {plural(count, 'chunk')}" for name, count in counts.most_common())
+
+
 def show_history(history: RunHistory, output: Output) -> list[str]:
     """What a migration has done, its state, and a table of its runs."""
     facts = {
@@ -327,6 +335,7 @@ def show_history(history: RunHistory, output: Output) -> list[str]:
             "chunks": _chunks(history),
             **facts_of_totals(history.totals),
             "throughput": throughput_in_words(history.throughput),
+            "engine": engines_in_words(history.chunks),
             "function": revision_in_words(history.revision),
             "slowest": _slowest(history),
             **_verification(history),
