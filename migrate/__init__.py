@@ -50,6 +50,7 @@ _HOMES = {
         "UnknownStateStoreError VerificationError"
     ),
     "migrate.model.comparison": "Totals Verification",
+    "migrate.model.engine_choice": "EngineChoice",
     "migrate.model.events": "Event",
     "migrate.model.preview": "RejectReason Shown",
     "migrate.model.reports": (

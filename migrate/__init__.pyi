@@ -74,6 +74,7 @@ from migrate.errors import UnknownStateStoreError as UnknownStateStoreError
 from migrate.errors import VerificationError as VerificationError
 from migrate.model.comparison import Totals as Totals
 from migrate.model.comparison import Verification as Verification
+from migrate.model.engine_choice import EngineChoice as EngineChoice
 from migrate.model.events import Event as Event
 from migrate.model.preview import RejectReason as RejectReason
 from migrate.model.preview import Shown as Shown
