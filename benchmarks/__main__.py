@@ -18,6 +18,7 @@ from benchmarks import (
     engines,
     faust,
     growth,
+    kafka_upgrade,
     lazy,
     live_changelogs,
     product,
@@ -43,6 +44,7 @@ BENCHMARKS: dict[str, Callable[[Setting], list[Result]]] = {
     "passes": engines.passes,
     "whole-runs": engines.whole_runs,
     "avro-stores": engines.avro,
+    "kafka-upgrade": kafka_upgrade.kafka_upgrade,
     "segments": engines.segments,
     "shell": engines.shell,
     "memory": scaling.memory,
@@ -70,7 +72,17 @@ BENCHMARKS: dict[str, Callable[[Setting], list[Result]]] = {
     "changelog-migration": live_changelogs.changelog_migration,
 }
 GROUPS = {
-    "engines": ("passes", "whole-runs", "avro-stores", "peers", "segments", "shell", "memory", "slots"),
+    "engines": (
+        "passes",
+        "whole-runs",
+        "avro-stores",
+        "peers",
+        "kafka-upgrade",
+        "segments",
+        "shell",
+        "memory",
+        "slots",
+    ),
 }
 """Tables that `--only` takes by one name."""
 

@@ -18,8 +18,7 @@ from rocksdict import SstFileWriter
 
 from benchmarks.evolving import CHANGES, OLD, by_fastavro
 from benchmarks.rounds import seconds, seconds_since
-from benchmarks.routes import engine_named, family_work, make_hooks, open_bare, rewrite
-from benchmarks.stores import key_of
+from benchmarks.routes import FEW, engine_named, family_work, make_hooks, open_bare, rewrite, warmed_up
 from formats.avro.schema import AvroSchema
 from formats.serdes.avro_serde import AvroSerde
 from migrate.engine.engine import NewFamily
@@ -30,8 +29,6 @@ from migrate.stores.rocksdb.openings import keeping_open
 from migrate.stores.rocksdb.writing import TableOptions, table_options
 
 Facts = dict[str, Any]
-_FEW = KeyRange(end=key_of(64))
-_BATCH = 1024
 _PLAIN = "kafka-streams.key-value"
 
 
@@ -39,9 +36,8 @@ def engine_pass(engine: str, mode: str, source: str, folder: str, target: str) -
     """One pass over the whole store; `target`: the new store to compare it with, or to digest."""
     begun = time.perf_counter()
     run = partial(_pass, engine, mode, (Path(source), Path(target)))
-    run(Path(folder) / "first.sst", _FEW)
-    first = time.perf_counter() - begun
-    clock = seconds()
+    run(Path(folder) / "few.sst", FEW)
+    first, clock = time.perf_counter() - begun, seconds()
     found = run(Path(folder) / "new.sst", KeyRange())
     return {**seconds_since(clock), **found, "first": first}
 
@@ -62,44 +58,39 @@ def _pass(engine: str, mode: str, stores: tuple[Path, Path], file: Path, keys: K
 
 def in_threads(engine: str, source: str, folder: str, edges: Sequence[str | None], threads: int) -> Facts:
     """The chunks between these keys, dealt out to so many threads of one process."""
-    bounds = [None if edge is None else edge.encode("ascii") for edge in edges]
-    rewrite(Path(source), Path(folder) / "first.sst", _FEW, engine=engine)
-    clock = seconds()
-    with keeping_open(), ThreadPoolExecutor(threads) as pool:
-        chunks = [
-            pool.submit(rewrite, Path(source), Path(folder) / f"{n}.sst", KeyRange(start=start, end=end), engine=engine)
-            for n, (start, end) in enumerate(pairwise(bounds))
-        ]
-        for chunk in chunks:
-            chunk.result()
-    return seconds_since(clock)
+    bounds = pairwise(None if edge is None else edge.encode("ascii") for edge in edges)
+
+    def chunk(number: int, start: bytes | None, end: bytes | None) -> None:
+        rewrite(Path(source), Path(folder) / f"{number}.sst", KeyRange(start=start, end=end), engine=engine)
+
+    with warmed_up(engine, Path(source), Path(folder)) as spent, keeping_open(), ThreadPoolExecutor(threads) as pool:
+        for each in [pool.submit(chunk, number, *keys) for number, keys in enumerate(bounds)]:
+            each.result()
+    return spent
 
 
 def segments(engine: str, stores: Sequence[str], folder: str) -> Facts:
     """One store after the other."""
-    rewrite(Path(stores[0]), Path(folder) / "first.sst", _FEW, engine=engine)
-    clock = seconds()
-    for number, store in enumerate(stores):
-        rewrite(Path(store), Path(folder) / f"{number}.sst", engine=engine)
-    return seconds_since(clock)
+    with warmed_up(engine, Path(stores[0]), Path(folder)) as spent:
+        for number, store in enumerate(stores):
+            rewrite(Path(store), Path(folder) / f"{number}.sst", engine=engine)
+    return spent
 
 
 def evolved(change: str, route: str, source: str, folder: str) -> Facts:
     """A store of Avro values, rewritten for another schema: by an engine, or by the bare loop with fastavro."""
     new, file = CHANGES[change](), Path(folder) / "new.sst"
     if route == "fastavro":
-        return _by_fastavro(by_fastavro(new), Path(source), file)
+        _by_fastavro(by_fastavro(new), Path(source), file)
+        return {}
     old, after = (AvroSerde(((None, AvroSchema(json.dumps(schema))),), "none") for schema in (OLD, new))
     conversion = ConversionRef(_PLAIN, _PLAIN, value=PayloadSerdes(old, after, ""))
-    again = partial(rewrite, Path(source), conversion=conversion, engine=route)
-    again(file.with_name("first.sst"), _FEW)
-    clock = seconds()
-    again(file)
-    return seconds_since(clock)
+    with warmed_up(route, Path(source), Path(folder), conversion) as spent:
+        rewrite(Path(source), file, conversion=conversion, engine=route)
+    return spent
 
 
-def _by_fastavro(convert: Callable[[list[bytes]], list[bytes]], source: Path, file: Path) -> Facts:
-    clock = seconds()
+def _by_fastavro(convert: Callable[[list[bytes]], list[bytes]], source: Path, file: Path) -> None:
     database = open_bare(source)
     writer = SstFileWriter(table_options(TableOptions()))
     writer.open(str(file))
@@ -107,7 +98,6 @@ def _by_fastavro(convert: Callable[[list[bytes]], list[bytes]], source: Path, fi
         writer[key] = convert([value])[0]
     writer.finish()
     database.close()
-    return seconds_since(clock)
 
 
 JOBS: dict[str, Callable[..., Facts]] = {

@@ -12,11 +12,12 @@ from pathlib import Path
 
 from rocksdict import Rdict, SstFileWriter
 
-from benchmarks.routes import ENGINE_NAMES, PREFIX, open_bare, rewrite
+from benchmarks.routes import ENGINE_NAMES, PREFIX, open_bare, rewrite, warmed_up
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.stores.rocksdb.writing import TableOptions, table_options
 
 Loop = Callable[[Rdict, SstFileWriter], None]
+PairRoute = Callable[[str, Path, Path], dict[str, float] | None]
 _PACK_SIZE = struct.Struct("<i").pack
 
 
@@ -81,10 +82,12 @@ PAIRS = {
 }
 
 
-def _by_engine(engine: str) -> Callable[[str, Path, Path], None]:
-    def convert(name: str, source: Path, folder: Path) -> None:
-        pair = PAIRS[name]
-        rewrite(source, folder / "new.sst", conversion=ConversionRef(pair.source, pair.target), engine=engine)
+def _by_engine(engine: str) -> PairRoute:
+    def convert(name: str, source: Path, folder: Path) -> dict[str, float]:
+        conversion = ConversionRef(PAIRS[name].source, PAIRS[name].target)
+        with warmed_up(engine, source, folder, conversion) as spent:
+            rewrite(source, folder / "new.sst", conversion=conversion, engine=engine)
+        return spent
 
     return convert
 
@@ -99,7 +102,7 @@ def by_a_bare_loop(name: str, source: Path, folder: Path) -> None:
     database.close()
 
 
-PAIR_ROUTES: dict[str, Callable[[str, Path, Path], None]] = {
+PAIR_ROUTES: dict[str, PairRoute] = {
     **{engine: _by_engine(engine) for engine in ENGINE_NAMES},
     "bare": by_a_bare_loop,
 }

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rocksdict import AccessType, IngestExternalFileOptions, Options, Rdict, SstFileWriter, WriteOptions
 
+from benchmarks.rounds import seconds, seconds_since
+from benchmarks.stores import key_of
 from migrate.batch.stop import never_stop
 from migrate.engine.chunk_source import Inputs
 from migrate.engine.engine import Engine, FamilyWork, Hooks, Passed
@@ -31,10 +35,12 @@ PREFIX = b"\xff" * 8
 CONVERSION = ConversionRef("kafka-streams.key-value", "kafka-streams.timestamped-key-value")
 PORTABLE = Portable.name
 ENGINE_NAMES = (PORTABLE, *(engine.name for engine in ENGINES if engine.name != PORTABLE))
+FEW = KeyRange(end=key_of(64))
 RESULT = "result"
 """The database that a route makes in its folder; or else it leaves SST files there."""
 
-Route = Callable[[Path, Path], None]
+Route = Callable[[Path, Path], dict[str, float] | None]
+"""What it returns is what it took, where that is not the whole process."""
 
 
 def engine_named(name: str) -> Engine:
@@ -65,6 +71,19 @@ def rewrite(
     if reason := chosen.declines(work, hooks):
         raise AssertionError(f"{engine} declines: {reason}")
     return chosen.rewrite(work, hooks, file, TableOptions())
+
+
+@contextmanager
+def warmed_up(
+    engine: str, source: Path, folder: Path, conversion: ConversionRef = CONVERSION
+) -> Iterator[dict[str, float]]:
+    """Filled with what the block took, after a few records: what an engine does once in a process is done with them."""
+    file, spent, begun = folder / "few.sst", {}, time.perf_counter()
+    rewrite(source, file, FEW, conversion, engine)
+    file.unlink()
+    spent["first"], clock = time.perf_counter() - begun, seconds()
+    yield spent
+    spent |= seconds_since(clock)
 
 
 def bare_items(source: Path, folder: Path) -> None:
@@ -125,8 +144,10 @@ def result_database(folder: Path) -> Path:
 
 
 def _by_engine(name: str) -> Route:
-    def route(source: Path, folder: Path) -> None:
-        rewrite(source, folder / "new.sst", engine=name)
+    def route(source: Path, folder: Path) -> dict[str, float]:
+        with warmed_up(name, source, folder) as spent:
+            rewrite(source, folder / "new.sst", engine=name)
+        return spent
 
     return route
 

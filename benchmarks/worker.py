@@ -44,14 +44,12 @@ Facts = dict[str, Any]
 
 def route(name: str, source: str, folder: str) -> Facts:
     """One way to do the work."""
-    ROUTES[name](Path(source), Path(folder))
-    return {}
+    return ROUTES[name](Path(source), Path(folder)) or {}
 
 
 def pair(name: str, route: str, source: str, folder: str) -> Facts:
     """A conversion of another pair of formats, by the product or by the bare loop."""
-    PAIR_ROUTES[route](name, Path(source), Path(folder))
-    return {}
+    return PAIR_ROUTES[route](name, Path(source), Path(folder)) or {}
 
 
 def digest(folder: str) -> Facts:

@@ -27,6 +27,7 @@ import org.apache.kafka.common.utils.AppInfoParser;
  * make-dsl --app-dir DIR --topology NAME --store NAME [--format HEADERS]
  * open --app-dir DIR --stores NAME=KIND:RETENTION,... --tasks 0_0,... --expected DIR [--exactly-once yes]
  * ask --app-dir DIR --stores NAME=KIND:RETENTION,... --bootstrap SERVER --count EVENTS --questions FILE --answers FILE
+ * upgrade --app-dir DIR --stores NAME=KIND:RETENTION --count RECORDS
  * </pre>
  *
  * RETENTION, in milliseconds, is that of windowed, session and versioned stores. {@code make} goes on in a directory
@@ -34,7 +35,7 @@ import org.apache.kafka.common.utils.AppInfoParser;
  * and {@code --expected} holds {@code TASK/STORE.jsonl.gz}: one {@link Event} a line. {@code make} leaves the records
  * of the changelog in {@code --logged} as {@code STORE.jsonl}, likewise, and asks the stores what
  * {@code TASK/STORE.jsonl} of {@code --questions} says: the {@link Answers} go into a file of the same name.
- * {@code ask} asks a {@link RunningApplication}. {@code open} prints one JSON object; exit status 0 if all is as
+ * {@code ask} asks a {@link RunningApplication}, {@code upgrade} times a {@link LazyUpgrade}. {@code open} prints one JSON object; exit status 0 if all is as
  * expected, 1 if not, 2 if the program failed.
  */
 public final class Main {
@@ -63,6 +64,10 @@ public final class Main {
         final SortedMap<String, NamedStore> stores = NamedStore.of(options.get("--stores"));
         if (command.equals("ask")) {
             RunningApplication.ask(appDirectory, stores, options);
+            return 0;
+        }
+        if (command.equals("upgrade")) {
+            System.out.println(LazyUpgrade.measure(appDirectory, stores, Integer.parseInt(options.get("--count"))));
             return 0;
         }
         final List<String> tasks = List.of(options.get("--tasks").split(","));
