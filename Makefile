@@ -74,9 +74,11 @@ test-long: test-more test-random test-kill test-lazy test-mutants ## whatever `m
 test-more: setup ## of test-long: the tests that `make test` leaves out, such as every release of Kafka Streams
 	$(WITH_JAVA) $(PYTEST) -m long
 
-test-random: setup ## of test-long: thousands of pairs of Avro schemas against Java, and of flipped bits
+test-random: setup ## of test-long: pairs of Avro schemas against Java, flipped bits, records for the native engine
 	$(WITH_JAVA) $(PYTHON) -m tests.live.avro --pairs 9000
 	$(PYTHON) -m tests.bad_input.flips 1000
+	$(PYTHON) -m tests.engine.native
+	$(PYTHON) -m tests.engine.native --memory checked
 
 test-kill: setup ## of test-long: kill migrations, of changelogs too, and lazy adapters; resume them, and compare
 	$(PYTHON) -m tests.kill --kills 200

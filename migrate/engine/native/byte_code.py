@@ -223,6 +223,8 @@ class ByteCodeWriter:
     def arrange(self, operation: avro.Arrange, program: int) -> None:
         if len(set(operation.order)) < len(operation.order):
             raise TooLargeError  # there would be no room for a part twice
+        if not operation.parts:
+            return  # the interpreter takes the first one's beginning for that of all
         for part in operation.parts:
             self.add(op.PART)
             self.value(part, program)
