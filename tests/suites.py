@@ -143,6 +143,7 @@ LONG = (
     "spark/test_doctor.py::test_a_python_that_the_executors_have_not",
     "spark/test_doctor.py::test_executors_whose_python_lacks_a_package",
     "spark/test_failures.py::test_killed_python_workers_cost_no_record",
+    "spark/test_native_deaths.py",
     "spark/test_listening.py",
     "spark/test_masters.py::test_a_master_that_does_not_answer_is_a_refusal[run-standalone]",
     "spark/test_masters.py::test_a_master_that_does_not_answer_is_a_refusal[run-unknown host]",
