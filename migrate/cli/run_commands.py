@@ -82,7 +82,7 @@ def _where_options(command: Callable[..., None]) -> Callable[..., None]:
         "--jobs",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Run in N processes of this machine, without Spark and Java.",
+        help="Run in N processes of this machine, without Spark and Java; in threads where all is done in native code.",
     )
     @wraps(command)
     def placed(spec: Spec, *, master: str, no_spark: bool, jobs: int | None, **options: object) -> None:

@@ -1,9 +1,12 @@
 """One command and its standing: it follows each commit, and ends where another command has gone on meanwhile."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from migrate.batch.chunk.executor import InProcessExecutor, here
+from migrate.batch.chunk.processes import ProcessExecutor
 from migrate.batch.context import Context
 from migrate.batch.frame import command
 from migrate.batch.home import claim, store_plan
@@ -12,6 +15,7 @@ from migrate.batch.ledger import standing as standing_module
 from migrate.batch.ledger.receipts_in_force import Revision
 from migrate.batch.ledger.table import Ledger
 from migrate.errors import FencedError, InterruptedMigrationError, RefusedError
+from migrate.model.engine_choice import EngineChoice
 from migrate.model.journal import Journal
 from migrate.model.ledger_row import Step, chunk_row
 from migrate.model.receipt import Receipt
@@ -103,3 +107,24 @@ def test_an_error_after_another_run_has_taken_over_names_that_run(context: Conte
         context.open_ledger("m")
         _elsewhere(context)
         raise ValueError
+
+
+@pytest.mark.parametrize(
+    ("sections", "is_threaded", "kind", "workers"),
+    [
+        ({}, True, InProcessExecutor, "2 threads"),
+        ({}, False, ProcessExecutor, "2 processes"),
+        ({"changelog": {"bootstrap": "localhost:1"}}, True, ProcessExecutor, "2 processes"),
+    ],
+    ids=["native", "python", "changelog"],
+)
+def test_threads_do_what_holds_no_lock_of_python(
+    sections: dict[str, Any], is_threaded: bool, kind: type, workers: str, tmp_path: Path
+) -> None:
+    """Changelogs are written and read in Python."""
+    context = Context(raw_spec(tmp_path, tmp_path / "old", **sections))
+    context.engine = EngineChoice(setting="auto", names=("native",), is_threaded=is_threaded)
+    with context.executor(here(2)) as executor:
+        assert type(executor) is kind
+        assert executor.slots == 2
+    assert context.engine.workers == workers

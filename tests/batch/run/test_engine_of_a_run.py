@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 
 from migrate import InterruptedMigrationError, RefusedError, Spec, SpecError, doctor, load_spec, plan, run, verify
+from migrate.batch.chunk.executor import InProcessExecutor, here
+from migrate.batch.context import Context
+from migrate.batch.run import run_with
 from migrate.batch.status.history import report
+from migrate.batch.stop import Stop
 from migrate.show.page.dry_run_page import dry_run_page
 from migrate.show.page.run_page import run_page
 from tests.shared.commands import stateferry
@@ -177,6 +181,30 @@ def test_an_error_in_one_thread_ends_the_run_and_the_next_run_does_the_rest(
     assert not list((tmp_path / "work").rglob("*.breadcrumb"))
     ran = run(_spec(tmp_path), jobs=2)
     assert 0 < ran.chunks_done_before < ran.chunks_planned
+    assert read_family(tmp_path / "new") == RECORDS
+
+
+def test_a_stop_abandons_threads_at_their_next_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After its grace: what they were at is done again by the next run."""
+    spec, stop, cancelled = _spec(tmp_path), Stop(grace_seconds=0.1), threading.Event()
+    cancel = InProcessExecutor.cancel
+
+    def cancel_and_say_it(executor: InProcessExecutor) -> None:
+        cancel(executor)
+        cancelled.set()
+
+    def at_work(_: str) -> None:
+        stop.request()
+        assert cancelled.wait(60)
+
+    monkeypatch.setattr(InProcessExecutor, "cancel", cancel_and_say_it)
+    use(monkeypatch, at_work=at_work)
+    with pytest.raises(InterruptedMigrationError):
+        run_with(here(2), Context(spec, stop=stop))
+    assert report(spec).chunks == ()
+    assert not list(spec.home.rglob("*.breadcrumb")) and not list(spec.home.rglob("*.receipt.json"))
+    use(monkeypatch)
+    assert run(spec, jobs=2).chunks_done_before == 0
     assert read_family(tmp_path / "new") == RECORDS
 
 
