@@ -6,13 +6,14 @@ from collections.abc import Iterable
 
 from migrate.engine.engine import Engine, FamilyWork, Hooks, objection
 from migrate.engine.left_out import LeftOut
+from migrate.engine.native.native import Native
 from migrate.engine.portable import Portable
 from migrate.engine.rejects import RejectsByReason
 from migrate.errors import RefusedError
 from migrate.model.engine_choice import EngineChoice, EngineSetting
 
-ENGINES: tuple[Engine, ...] = (Portable(),)
-LITTLE_BYTES = 32 << 20
+ENGINES: tuple[Engine, ...] = (Native(), Portable())
+LITTLE_BYTES = 64 << 20
 """Of fewer bytes, the last engine rewrites and verifies all before another one has started."""
 _AUTO = 'with [run] engine = "auto", the default, the portable engine does what another one cannot'
 

@@ -7,9 +7,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from migrate.engine.bail_out import BailOutError
 from migrate.engine.engine import Digest, FamilyWork, Hooks, NewFamily, Passed
-from migrate.engine.portable import Portable
 from migrate.model.key_range import KeyRange
 from migrate.stores.rocksdb.c_api import library
 from migrate.stores.rocksdb.c_library import LibraryMissingError
@@ -24,36 +22,37 @@ class Native:
 
     name = "native"
 
-    def __init__(self) -> None:
-        self._portable = Portable()
-
     def unavailable(self) -> str:
-        """Why this machine cannot run it; empty: it can."""
         return _unavailable()
 
     def declines(self, work: FamilyWork, hooks: Hooks) -> str:
-        return self.unavailable() or _unfit(work) or ("" if hooks.on_record is None else "a process has died in it")
+        conversion, inputs = work.conversion, work.inputs
+        reasons = {
+            "the conversion has a function, which is Python": conversion.function is not None,
+            "the store may have wide-column records, which RocksDB's C API does not show": conversion.source.on_columns,
+            "the keys change, and the partition of each new one is checked": conversion.elsewhere,
+            "records of several RocksDB directories are merged": len(inputs.directories) > 1,
+            "records of several column families are merged": work.mapping.older,
+            "the records of a time slice are picked out": inputs.times,
+            "the records take their times from a changelog": inputs.known_times,
+            "the conversion has no byte program: it is done in Python": conversion.program is None,
+        }
+        return next((reason for reason, holds in reasons.items() if holds), "")
 
     def rewrite(self, work: FamilyWork, hooks: Hooks, file: Path, table: TableOptions) -> Passed:
-        from migrate.engine.native.passes import rewrite
+        from migrate.engine.native.passes import rewrite  # loads numba
 
         return rewrite(work, hooks, file, table)
 
     def compare(self, work: FamilyWork, hooks: Hooks, new: NewFamily) -> Passed | None:
         from migrate.engine.native.passes import compare
 
-        try:
-            return compare(work, hooks, new)
-        except BailOutError:
-            return self._portable.compare(work, hooks, new)
+        return compare(work, hooks, new)
 
     def digest(self, new: NewFamily, keys: KeyRange, check: Callable[[], None]) -> Digest:
         from migrate.engine.native.passes import digest
 
-        try:
-            return digest(new, keys, check)
-        except BailOutError:
-            return self._portable.digest(new, keys, check)
+        return digest(new, keys, check)
 
 
 @cache
@@ -65,18 +64,3 @@ def _unavailable() -> str:
     except LibraryMissingError as error:
         return str(error)
     return ""
-
-
-def _unfit(work: FamilyWork) -> str:
-    conversion, inputs = work.conversion, work.inputs
-    reasons = {
-        "the conversion has a function, which is Python": conversion.function is not None,
-        "the store may have wide-column records, which RocksDB's C API does not show": conversion.source.on_columns,
-        "the keys change, and the partition of each new one is checked": conversion.elsewhere,
-        "records of several RocksDB directories are merged": len(inputs.directories) > 1,
-        "records of several column families are merged": work.mapping.older,
-        "the records of a time slice are picked out": inputs.times,
-        "the records take their times from a changelog": inputs.known_times,
-        "the conversion has no byte program: it is done in Python": conversion.program is None,
-    }
-    return next((reason for reason, holds in reasons.items() if holds), "")
