@@ -17,7 +17,7 @@ from benchmarks.growth import write_spec
 from benchmarks.processes import CLI, run_command
 from benchmarks.results import Bar, Result, raw_series, route_result
 from benchmarks.rounds import Sample, Series, empty_folder, measure, ratio, rotated, take_turns
-from benchmarks.routes import ENGINE_NAMES, PORTABLE
+from benchmarks.routes import ENGINE_NAMES, LEFT_OUT, PORTABLE
 from benchmarks.setting import PER_CORE, SMALL, Setting
 from benchmarks.stores import KILO, MIXED, PLAIN, Store, ensure_store
 from benchmarks.yardstick import Yardstick
@@ -46,8 +46,9 @@ def _stores(setting: Setting) -> list[Store]:
 
 
 def _note_missing(result: Result) -> Result:
+    result.notes += LEFT_OUT
     if NATIVE not in ENGINE_NAMES:
-        result.notes.append("There is no native engine here: its rows and bars are left out.")
+        result.notes.append("No native engine can work here: its rows and bars are left out.")
     return result
 
 

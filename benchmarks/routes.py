@@ -34,7 +34,9 @@ PREFIX = b"\xff" * 8
 """What a value of unknown timestamp begins with in a timestamped store of Kafka Streams."""
 CONVERSION = ConversionRef("kafka-streams.key-value", "kafka-streams.timestamped-key-value")
 PORTABLE = Portable.name
-ENGINE_NAMES = (PORTABLE, *(engine.name for engine in ENGINES if engine.name != PORTABLE))
+ENGINE_NAMES = tuple(engine.name for engine in reversed(ENGINES) if not engine.unavailable())
+"""The portable one first."""
+LEFT_OUT = tuple(f"{engine.name} is left out: {why}." for engine in ENGINES if (why := engine.unavailable()))
 FEW = KeyRange(end=key_of(64))
 RESULT = "result"
 """The database that a route makes in its folder; or else it leaves SST files there."""

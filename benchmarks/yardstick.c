@@ -55,8 +55,8 @@ static void check(char *error) {
     }
 }
 
-/* XXH64 with seed 0, of bytes that come in pieces: they are collected, and hashed by the block. */
-#define BLOCK 4096
+/* XXH64 with seed 0, of bytes that come in pieces: small ones are collected, and hashed by the block. */
+enum { BLOCK = 4096, DIRECT = 256 };
 typedef struct {
     uint64_t lanes[4], size, used;
     unsigned char block[BLOCK];
@@ -87,14 +87,23 @@ static void stripes(hash *h, const unsigned char *at, size_t size) {
 }
 
 static void add(hash *h, const char *data, size_t size) {
-    size_t room = BLOCK - h->used;
-    while (size >= room) {
-        memcpy(h->block + h->used, data, room);
-        stripes(h, h->block, BLOCK);
-        data += room, size -= room, h->used = 0, room = BLOCK;
+    if (size < DIRECT) {
+        if (h->used + size > BLOCK) {
+            size_t whole = h->used & ~(size_t)31;
+            stripes(h, h->block, whole);
+            h->used -= whole;
+            memcpy(h->block, h->block + whole, h->used);
+        }
+        memcpy(h->block + h->used, data, size);
+        h->used += size;
+        return;
     }
-    memcpy(h->block + h->used, data, size);
-    h->used += size;
+    size_t missing = -h->used & 31, whole = (size - missing) & ~(size_t)31;
+    memcpy(h->block + h->used, data, missing);
+    stripes(h, h->block, h->used + missing);
+    stripes(h, (const unsigned char *)data + missing, whole);
+    h->used = size - missing - whole;
+    memcpy(h->block, data + missing + whole, h->used);
 }
 
 static uint64_t finish(hash *h) {
