@@ -141,7 +141,9 @@ def test_every_step_after_a_run_is_a_line(spec: Spec, caplog: pytest.LogCaptureF
     run(spec)
     caplog.set_level(logging.INFO, LOGGER)
     verify(spec, mode="digest")
-    assert lines(caplog)[0] == "orders: verifying (digest): 5,000 records"
+    engine, verifying, *_ = lines(caplog)
+    assert engine.startswith("orders: engine: portable")
+    assert verifying == "orders: verifying (digest): 5,000 records"
     for command, sentence in ((cutover, "cut over"), (rollback, "rolled back"), (abandon, "abandoned")):
         command(spec)
         assert lines(caplog) == [f"orders: {sentence}"]
