@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from migrate.errors import CorruptionError
+from migrate.errors import ChunkFailedError, CorruptionError
 from migrate.stores import files
 from migrate.stores.batch import Batch
 from migrate.stores.rocksdb.live import open_live
@@ -29,6 +29,11 @@ def _write(path: Path, records: dict[bytes, bytes], table: TableOptions | None =
     writer.write(Batch(list(records), list(records.values())))
     writer.finish()
     return path
+
+
+def test_a_file_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ChunkFailedError, match="^cannot write .*none/new.sst: .*No such file"):
+        _write(tmp_path / "none" / "new.sst", numbered(1))
 
 
 @pytest.mark.parametrize(

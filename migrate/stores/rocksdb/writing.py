@@ -105,9 +105,9 @@ class SstWriter:
 
     @contextmanager
     def _appending(self, keys: Sequence[bytes]) -> Iterator[None]:
-        if not self._records:
-            self._writer.open(str(self.path))
         try:
+            if not self._records:
+                self._writer.open(str(self.path))
             yield
         except Exception as error:
             self._check_order(keys)
