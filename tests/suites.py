@@ -106,6 +106,7 @@ LONG = (
     "durability/test_order_of_syncs.py::test_a_sync_that_a_switch_leaves_out_is_missed",
     "durability/test_order_of_syncs.py::test_a_sync_that_is_left_out_is_missed",
     "durability/test_truncated_ledger.py::test_a_ledger_that_lost_a_file_in_any_way_loses_no_work",
+    "engine/native/test_chunks.py::test_ten_thousand_chunks_by_chance_are_the_same",
     "examples/test_changelog_example.py",
     "examples/test_demo.py::test_the_demo_survives_its_own_kill",
     "examples/test_queries_example.py",

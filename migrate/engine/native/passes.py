@@ -259,7 +259,8 @@ class Comparing(Converting):
     def __init__(self, work: FamilyWork, hooks: Hooks, left_out: Sequence[bytes], target: NativeIterator) -> None:
         super().__init__(work, hooks)
         self.on[loop.DIFFERS] = self._differ
-        self._left_out, self._target = left_out, target
+        self._left_out, self._target = set(left_out), target
+        """Keys that the target has not shown yet, of those that do not count."""
 
     def begin(self) -> None:
         self._target.seek(self.first_key)
@@ -267,17 +268,29 @@ class Comparing(Converting):
 
     def _differ(self) -> bool:
         """Whether the target is at a key that does not count."""
-        if not self._target.valid() or self._target.key() not in self._left_out:
+        if not self._target.valid() or (key := self._target.key()) not in self._left_out:
             return False
+        self._left_out.remove(key)
         self._target.next()
         return True
+
+    def has_counted(self) -> bool:
+        """Whether a key of the target that does not count was taken for that of a new record."""
+        first, last = self.first_key, self.last_key
+        if first is None or last is None:
+            return False
+        return any(first <= key <= last and self._has(key) for key in self._left_out)
+
+    def _has(self, key: bytes) -> bool:
+        self._target.seek(key)
+        return self._target.valid() and self._target.key() == key
 
 
 def compare(work: FamilyWork, hooks: Hooks, new: NewFamily) -> Passed | None:
     """As an engine's `compare`. Raises BailOutError for what only the portable engine does."""
     with _new_records(new, KeyRange()) as target:
         run = Comparing(work, hooks, new.left_out, target)
-        is_equal = _convert(work, hooks, run)
+        is_equal = _convert(work, hooks, run) and not run.has_counted()
         if error := target.error():
             Portable().digest(new, KeyRange(start=run.first_key), hooks.check)
             raise _damaged(str(new.directory), new.family, error)
