@@ -32,7 +32,7 @@ def _write(path: Path, records: dict[bytes, bytes], table: TableOptions | None =
 
 
 def test_a_file_that_cannot_be_made_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ChunkFailedError, match="^cannot write .*none/new.sst: .*No such file"):
+    with pytest.raises(ChunkFailedError, match=r"^cannot write .*none/new\.sst: .*No such file"):
         _write(tmp_path / "none" / "new.sst", numbered(1))
 
 
