@@ -14,7 +14,7 @@ from formats import FORMATS, Conversion, EntryError, Format
 from formats.conversion import conversion_problem
 from migrate.engine.bail_out import BailOutError
 from migrate.engine.chunk_source import Inputs
-from migrate.engine.engine import Engine, FamilyWork, Hooks, NewFamily, Passed, rewrite, taking
+from migrate.engine.engine import Engine, FamilyWork, Hooks, NewFamily, Passed, objection, rewrite, taking
 from migrate.engine.engines import ENGINES
 from migrate.engine.left_out import LeftOut
 from migrate.engine.native.native import Native
@@ -131,3 +131,13 @@ def test_the_last_engine_takes_everything(tmp_path: Path) -> None:
     work = _work(tmp_path, Conversion(FORMATS[0], FORMATS[0], function=lambda record: record))
     hooks = _hooks()._replace(on_record=lambda _: None)
     assert taking(ENGINES[-1:], work, hooks) is ENGINES[-1]
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda each: each.name)
+def test_every_engine_declines_or_does_what_is_made_of_no_old_directory(engine: Engine, tmp_path: Path) -> None:
+    """A segment that only the tail of a changelog has records of."""
+    work = replace(_work(tmp_path, Conversion(FORMATS[0], FORMATS[0])), inputs=Inputs(()))
+    if objection(engine, work, _hooks()):
+        return
+    passed = engine.compare(work, _hooks(), NewFamily(make_store(tmp_path / "new", {}), "default"))
+    assert passed is not None and (passed.written.records, passed.counts) == (0, ())

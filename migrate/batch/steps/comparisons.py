@@ -323,6 +323,7 @@ def compare_tasks(
     directories = [snapshots[each.database] for each in database.sources]
     is_large = database.data_bytes > subject.range_bytes
     points = cut_points(directories, subject.range_bytes) if is_large else []
+    engine = "portable" if database.is_of_tails else subject.context.engine.setting  # there is nothing to convert
     for mapping in database.mappings:
         place = (database.store_partition, database.database, mapping.target)
         for keys in ranges_between(points, done.get(place, ())):
@@ -337,6 +338,6 @@ def compare_tasks(
                 key_place=subject.context.plan.key_place(database.store_partition),
                 overlay=subject.overlay_of(database),
                 home=str(subject.context.home),
-                engine=subject.context.engine.setting,
+                engine=engine,
                 size=min(database.data_bytes, subject.range_bytes),
             )

@@ -32,6 +32,7 @@ class Native:
             "the store may have wide-column records, which RocksDB's C API does not show": conversion.source.on_columns,
             "the keys change, and the partition of each new one is checked": conversion.elsewhere,
             "records of several RocksDB directories are merged": len(inputs.directories) > 1,
+            "no RocksDB directory has such records": not inputs.directories,
             "records of several column families are merged": work.mapping.older,
             "the records of a time slice are picked out": inputs.times,
             "the records take their times from a changelog": inputs.known_times,

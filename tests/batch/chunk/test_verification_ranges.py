@@ -8,15 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from migrate.batch.chunk.compare_stores import CompareTask, compare_gaps, run_verify_task
+from migrate.batch.context import Context
 from migrate.batch.plan.cut import LEAST_BYTES
 from migrate.batch.steps import comparisons as verify_subject
 from migrate.engine.chunk_source import Inputs
 from migrate.model.comparison import Verified, as_verified
+from migrate.model.engine_choice import EngineChoice
 from migrate.model.key_range import KeyRange
 from migrate.model.plan import DatabasePlan, FamilyMapping
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.stores.rocksdb.database import open_read_only
-from tests.support import RAW, make_store
+from tests.shared.builders import chunk, plan
+from tests.support import RAW, make_store, raw_spec
 
 PARTITION, FAMILY = "db", "default"
 
@@ -83,3 +86,28 @@ def test_two_old_records_that_become_one_on_either_side_of_a_cut_are_found(tmp_p
     with open_read_only(target) as opened:
         ((count, found),) = compare_gaps(opened, PARTITION, FAMILY, [(b"k", b"k"), (b"k", b"k")])
     assert (count, found.kind, found.key, found.field) == (1, "differing", b"k", "order of keys")
+
+
+@pytest.mark.parametrize(("is_of_tails", "engine"), [(False, "native"), (True, "portable")])
+def test_what_tails_alone_have_made_no_engine_has_to_convert(
+    is_of_tails: bool, engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine of the run was chosen by what the source has."""
+    make_store(tmp_path / "old", {b"a": b"1"})
+    context = Context(raw_spec(tmp_path, tmp_path / "old", run={"engine": "native"}))
+    context.engine = EngineChoice(setting="native", names=("native",))
+    context.standing = context.standing.with_plan(plan(chunk(partition=PARTITION)))
+    monkeypatch.setattr(Context, "snapshots_of", lambda *_: {".": tmp_path / "old"})
+    mappings = (FamilyMapping(source=FAMILY, target=FAMILY),)
+    database = DatabasePlan(
+        store_partition=PARTITION,
+        database=".",
+        mappings=mappings,
+        carried_families=(),
+        data_bytes=1,
+        is_of_tails=is_of_tails,
+    )
+    subject = verify_subject.Subject(context, (database,), range_bytes=1 << 20)
+    subject.__dict__["folders"] = {PARTITION: tmp_path / "new"}
+    (task,) = verify_subject.compare_tasks(subject, database, {})
+    assert (task.engine, len(task.source.directories)) == (engine, int(not is_of_tails))
