@@ -24,7 +24,7 @@ from formats.avro import operations as avro
 from formats.avro.binary import BITS
 from formats.encoding.varint import pack_varint
 from formats.program import IDENTITY, fixed_size
-from migrate.engine.native import interpreter as op
+from migrate.engine.native import words as op
 
 MAX_WORDS = 1 << 20
 _DEEPEST = 64

@@ -15,8 +15,8 @@ from formats.avro.program import EXACT
 from formats.program import MAX_SIZE
 from migrate.engine.native.raw_memory import (
     Word,
+    compiled_code,
     copy,
-    inner,
     load8,
     load32,
     load64,
@@ -31,23 +31,49 @@ from migrate.engine.native.raw_memory import (
     store_double,
     store_float,
 )
+from migrate.engine.native.words import (
+    ARRANGE,
+    BLOCK,
+    BOOLEAN,
+    CALL,
+    CHOICE,
+    CHOOSE,
+    COPY,
+    COPY_REST,
+    DROP,
+    DROPPED,
+    END,
+    ENTER,
+    FULL,
+    INSERT,
+    INSERT_SIZE,
+    ITEM,
+    JUMP,
+    KEPT_CHOICE,
+    LEAVE,
+    NUMBER,
+    PART,
+    PROMOTE,
+    PROMOTE_FLOAT,
+    REFUSE,
+    REJECTED,
+    REPEAT,
+    RETURN,
+    REVERSE,
+    SKIP,
+    SKIP_REST,
+    SKIP_SIZE,
+    SKIP_SPAN,
+    SPAN,
+    TEXT,
+)
 
-(
-    COPY, COPY_REST, SKIP, SKIP_REST, INSERT, REVERSE, SPAN, SKIP_SPAN, SKIP_SIZE, INSERT_SIZE, ENTER, LEAVE, CHOOSE,
-    NUMBER, TEXT, BOOLEAN, PROMOTE, PROMOTE_FLOAT, REFUSE, CALL, RETURN, DROP, DROPPED, CHOICE, KEPT_CHOICE,
-    REPEAT, BLOCK, ITEM, PART, ARRANGE, JUMP, END,
-) = range(32)  # fmt: skip
-"""The operations; `byte_code` says which words follow each."""
-REJECTED = -1
-"""The record does not fit the program, or needs what only the portable engine does."""
-FULL = -2
-"""The converted record needs more room."""
 NOT_ASCII = np.uint64(0x8080808080808080)
 EXACT_FLOAT, EXACT_DOUBLE = np.uint64(EXACT["float"]), np.uint64(EXACT["double"])
 load_operation = load_words(3)
 
 
-@inner
+@compiled_code
 def varint(at: Word, end: Word, bits: Word) -> Word:
     """(zigzag number, where it ends; 0: there is none of so many bits, in as few bytes as possible)."""
     value = np.uint64(0)
@@ -66,7 +92,7 @@ def varint(at: Word, end: Word, bits: Word) -> Word:
     return np.int64(0), np.int64(0)
 
 
-@inner
+@compiled_code
 def write_count(to: Word, count: Word) -> Word:
     """Write a zigzag varint of a number that is not negative. Returns where it ends."""
     left = count << 1
@@ -78,7 +104,7 @@ def write_count(to: Word, count: Word) -> Word:
     return to + 1
 
 
-@inner
+@compiled_code
 def count_size(count: Word) -> Word:
     """The size of the same in bytes."""
     size = 1
@@ -89,7 +115,7 @@ def count_size(count: Word) -> Word:
     return size
 
 
-@inner
+@compiled_code
 def is_utf8(at: Word, end: Word) -> Word:
     """Whether the bytes are UTF-8 as Python reads it: shortest form, no surrogates."""
     while at < end:
@@ -126,7 +152,7 @@ def is_utf8(at: Word, end: Word) -> Word:
     return True
 
 
-@inner
+@compiled_code
 def is_exact(number: Word, bits: Word) -> Word:
     """Whether a float of so many bits of precision holds the integer as it is."""
     left = np.uint64(number) if number >= 0 else np.uint64(0) - np.uint64(number)
@@ -137,7 +163,7 @@ def is_exact(number: Word, bits: Word) -> Word:
     return True
 
 
-@inner
+@compiled_code
 def flush(begin: Word, at: Word, to: Word, limit: Word) -> Word:
     """Copy what is kept. Returns where it ends; 0: there is no room."""
     size = at - begin
@@ -148,7 +174,7 @@ def flush(begin: Word, at: Word, to: Word, limit: Word) -> Word:
     return to + size
 
 
-@inner
+@compiled_code
 def arrange(pc: Word, sp: Word, to: Word) -> Word:
     """Put the parts, which begin at the addresses on the stack, into another order; behind them is as much room."""
     parts, kept = load64(pc + 8), load64(pc + 16)
@@ -166,7 +192,7 @@ def arrange(pc: Word, sp: Word, to: Word) -> Word:
     return out
 
 
-@inner
+@compiled_code
 def interpret(pc: Word, sp: Word, top: Word, at: Word, size: Word, to: Word, room: Word) -> Word:
     """Convert the `size` bytes at `at`. Returns the size of the converted record, REJECTED, or FULL.
 

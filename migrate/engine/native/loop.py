@@ -7,41 +7,59 @@ lock of Python's.
 
 from __future__ import annotations
 
-from migrate.engine.native.hashing import STATE_SIZE, update, update_sizes
-from migrate.engine.native.interpreter import REJECTED, interpret
+from migrate.engine.native.digests import STATE_SIZE
+from migrate.engine.native.hashing import update, update_sizes
+from migrate.engine.native.interpreter import interpret
 from migrate.engine.native.raw_memory import (
     Word,
     call_1,
     call_2,
     call_6,
     call_flag,
+    compiled_code,
     copy,
-    inner,
     load64,
     load_words,
-    outer,
     same,
     store64,
 )
+from migrate.engine.native.words import (
+    BEGINS,
+    CONVERT,
+    DIFFERS,
+    DONE,
+    DONE_SIZE,
+    ENDED,
+    ERROR,
+    FAILED,
+    JUDGE,
+    KEY,
+    KEY_FULL,
+    KEY_SIZE,
+    LAST_FULL,
+    LAST_KEY_SIZE,
+    LEAVE_OUT,
+    NEW_KEY,
+    NEW_KEY_SIZE,
+    NEW_VALUE,
+    NEW_VALUE_SIZE,
+    NEXT,
+    PAUSED,
+    READ,
+    READ_SIZE,
+    REJECTED,
+    TAKE,
+    TARGET,
+    TARGET_SIZE,
+    TURN,
+    VALID,
+    VALUE,
+    VALUE_FULL,
+    VALUE_SIZE,
+)
 
-(
-    SOURCE, TARGET, WRITER, VALID, NEXT, KEY, VALUE, PUT,
-    KEY_PROGRAM, VALUE_PROGRAM, STACK, STACK_TOP, SET_ASIDE,
-    KEY_ROOM, KEY_ROOM_SIZE, VALUE_ROOM, VALUE_ROOM_SIZE, LAST_KEY, LAST_KEY_ROOM,
-    SCANNED, WRITTEN_SIZES, WRITTEN_KEYS, WRITTEN_VALUES,
-    MOST_RECORDS, MOST_BYTES, TURN, HAS_BEGUN,
-    READ, READ_SIZE, DONE, DONE_SIZE,
-    LAST_KEY_SIZE, KEY_SIZE, VALUE_SIZE, TARGET_SIZE, ERROR, NEW_KEY, NEW_KEY_SIZE, NEW_VALUE, NEW_VALUE_SIZE,
-    WORDS,
-) = range(41)  # fmt: skip
-"""The words of the block. Addresses, some of them 0: that is not there. `native` says what each is for."""
-CONVERT, LEAVE_OUT, TAKE = range(3)
-"""What becomes of the next record (TURN); TAKE: the new one is at NEW_KEY and NEW_VALUE."""
-ENDED, PAUSED, BEGINS, JUDGE, KEY_FULL, VALUE_FULL, LAST_FULL, FAILED, DIFFERS = range(9)
-"""Why the loop returns. But for ENDED and PAUSED it is at a record of which nothing was written or counted."""
 
-
-@inner
+@compiled_code
 def is_set_aside(prefixes: Word, key: Word, size: Word) -> Word:
     """Whether a key begins with one of the prefixes: their number, and the address and size of each."""
     for place in range(load64(prefixes)):
@@ -52,7 +70,7 @@ def is_set_aside(prefixes: Word, key: Word, size: Word) -> Word:
     return False
 
 
-@inner
+@compiled_code
 def finds(block: Word, key: Word, key_size: Word, value: Word, value_size: Word) -> Word:
     """Whether the target's next record is this one."""
     target = load64(block + 8 * TARGET)
@@ -71,7 +89,7 @@ def finds(block: Word, key: Word, key_size: Word, value: Word, value_size: Word)
 load_block = load_words(LAST_KEY_SIZE)
 
 
-@outer
+@compiled_code
 def run(block: Word) -> Word:
     """Go through the records from where the source stands. Returns why it stopped."""
     (

@@ -19,10 +19,10 @@ import numpy.typing as npt
 from formats.program import Operation
 from migrate.engine.bail_out import BailOutError
 from migrate.engine.engine import Digest, FamilyWork, Hooks, NewFamily, Passed
-from migrate.engine.native import loop
+from migrate.engine.native import words as loop
 from migrate.engine.native.byte_code import TooLargeError, byte_code
 from migrate.engine.native.compiled import compiled
-from migrate.engine.native.hashing import STATE_SIZE, hexdigest, new_states
+from migrate.engine.native.digests import STATE_SIZE, hexdigest, new_states
 from migrate.engine.portable import Portable, make_converter, scan
 from migrate.errors import CorruptionError
 from migrate.model.comparison import FamilyCount

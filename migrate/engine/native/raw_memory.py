@@ -18,10 +18,8 @@ Word: TypeAlias = Any
 Made: TypeAlias = Any
 """What numba and LLVM pass to a function that makes code."""
 Compiler = Callable[[Callable[..., Any]], Callable[..., Any]]
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_rewrites": True, "no_cfunc_wrapper": True}
-inner: Compiler = njit(no_cpython_wrapper=True, **_OPTIONS)
-"""Compiles a function that only compiled ones call."""
-outer: Compiler = njit(**_OPTIONS)
+compiled_code: Compiler = njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+"""Compiles a function that compiled ones call, or C: without what Python would need to call it."""
 intrinsic: Compiler = extending.intrinsic
 WORD = ir.IntType(64)
 BYTE = ir.IntType(8)

@@ -46,7 +46,7 @@ def _same(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-inner = outer = _same
+compiled_code = _same
 
 
 def _load(layout: str, number: Callable[[Any], Any] = int) -> Callable[[Word], Any]:

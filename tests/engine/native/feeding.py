@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from formats.program import Operation
-from migrate.engine.native import loop
+from migrate.engine.native import words as loop
 from migrate.engine.native.byte_code import byte_code
 from migrate.engine.native.passes import STACK_WORDS
 from tests.engine.native.memories import Memory

@@ -27,7 +27,7 @@ from formats.program import (
     SpanOperation,
     run_operations,
 )
-from migrate.engine.native.hashing import STATE_SIZE, hexdigest, new_states
+from migrate.engine.native.digests import STATE_SIZE, hexdigest, new_states
 from tests.engine.native.agreement import MEMORIES, agree
 from tests.engine.native.feeding import Feeding
 from tests.engine.native.programs import damage
