@@ -36,6 +36,7 @@ REAL = (
     "dry_run/test_exactness.py",
     "dual/test_state_machine.py",
     "durability",
+    "engine/native/test_preparing.py",
     "examples/test_demo.py",
     "formats/avro/test_large_schemas.py::test_tens_of_thousands_of_fields_are_matched_without_a_quadratic_step",
     "examples/test_lazy_example.py",

@@ -23,7 +23,7 @@ from migrate.batch.source.source import Unpacked
 from migrate.batch.stop import Stop
 from migrate.engine.chunk_source import inputs_of
 from migrate.engine.engine import FamilyWork
-from migrate.engine.engines import choose
+from migrate.engine.engines import choose, prepare
 from migrate.errors import RefusedError
 from migrate.model.changelogs import Topics
 from migrate.model.engine_choice import EngineChoice
@@ -141,6 +141,8 @@ class Context:
 
         Changelogs are written and read in Python, which only processes do side by side.
         """
+        if not prepare(self.engine.setting):  # before many tasks do so at once, and before there are threads
+            del self.engine  # another one is chosen
         if isinstance(opener, Here):
             opener = replace(opener, in_threads=self.engine.is_threaded and self.spec.changelog is None)
             self.engine = self.engine.model_copy(update={"workers": opener.workers})

@@ -90,6 +90,9 @@ class Engine(Protocol):
     def unavailable(self) -> str:
         """Why it cannot work in this process at all; empty: it can. It is asked for each task."""
 
+    def prepare(self) -> None:
+        """Do what it does once on a machine, before a run's tasks begin; what fails, `unavailable` says then."""
+
     def declines(self, work: FamilyWork, hooks: Hooks) -> str:
         """Why it leaves this work to the next engine; empty: it takes it."""
 

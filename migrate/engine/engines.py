@@ -32,6 +32,14 @@ def engines_for(setting: EngineSetting) -> tuple[Engine, ...]:
     return ENGINES if setting == "auto" else (*ENGINES[:-1], _AfterBailOut())
 
 
+def prepare(setting: EngineSetting) -> bool:
+    """Let these engines do what they do once on a machine. Returns whether all of them can work."""
+    found = engines_for(setting)
+    for engine in found:
+        engine.prepare()
+    return not any(engine.unavailable() for engine in found)
+
+
 def choose(setting: EngineSetting, works: Iterable[FamilyWork], size: int) -> EngineChoice:
     """The engines for these families, of so many bytes. Raises RefusedError where the setting's engine declines one.
 

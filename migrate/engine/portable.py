@@ -205,6 +205,9 @@ class Portable:
     def unavailable(self) -> str:
         return ""
 
+    def prepare(self) -> None:
+        """Python is ready."""
+
     def declines(self, work: FamilyWork, hooks: Hooks) -> str:
         return ""
 

@@ -19,15 +19,20 @@ LEFT = "left"
 
 
 class SecondEngine(Portable):
-    """`at_work` is called with "rewrite", "compare" or "digest"."""
+    """`at_work` is called with "rewrite", "compare" or "digest"; `unprepared` is why it fails to prepare."""
 
     name = "second"
 
-    def __init__(self, at_work: Callable[[str], None] = lambda _: None, missing: str = "") -> None:
-        self._at_work, self._missing = at_work, missing
+    def __init__(
+        self, at_work: Callable[[str], None] = lambda _: None, missing: str = "", unprepared: str = ""
+    ) -> None:
+        self._at_work, self._missing, self._unprepared = at_work, missing, unprepared
 
     def unavailable(self) -> str:
         return self._missing
+
+    def prepare(self) -> None:
+        self._missing = self._missing or self._unprepared
 
     def declines(self, work: FamilyWork, hooks: Hooks) -> str:
         if work.conversion.function is not None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from migrate.engine.bail_out import BailOutError
 from migrate.engine.engine import Digest, FamilyWork, Hooks, NewFamily, Passed
+from migrate.model.display import one_line
 from migrate.model.key_range import KeyRange
 from migrate.stores.rocksdb.c_api import library
 from migrate.stores.rocksdb.c_library import LibraryMissingError
 from migrate.stores.rocksdb.writing import TableOptions
+
+_LOG = logging.getLogger(__name__)
 
 
 class Native:
@@ -22,8 +27,23 @@ class Native:
 
     name = "native"
 
+    def __init__(self) -> None:
+        self._failed = ""
+
     def unavailable(self) -> str:
-        return _unavailable()
+        return self._failed or _unavailable()
+
+    def prepare(self) -> None:
+        """Compile the loop, or load it from the cache."""
+        if self.unavailable():
+            return
+        try:
+            from migrate.engine.native.compiled import compiled  # may load numba
+
+            compiled()
+        except Exception as error:  # noqa: BLE001 - whatever numba, LLVM and the disk raise
+            self._failed = f"its loop cannot be compiled: {type(error).__name__}: {one_line(str(error))}"
+            _LOG.warning("%s declines: %s", self.name, self._failed)
 
     def declines(self, work: FamilyWork, hooks: Hooks) -> str:
         conversion, inputs = work.conversion, work.inputs
@@ -41,19 +61,28 @@ class Native:
         return next((reason for reason, holds in reasons.items() if holds), "")
 
     def rewrite(self, work: FamilyWork, hooks: Hooks, file: Path, table: TableOptions) -> Passed:
-        from migrate.engine.native.passes import rewrite  # loads numba
+        self._be_ready()
+        from migrate.engine.native.passes import rewrite
 
         return rewrite(work, hooks, file, table)
 
     def compare(self, work: FamilyWork, hooks: Hooks, new: NewFamily) -> Passed | None:
+        self._be_ready()
         from migrate.engine.native.passes import compare
 
         return compare(work, hooks, new)
 
     def digest(self, new: NewFamily, keys: KeyRange, check: Callable[[], None]) -> Digest:
+        self._be_ready()
         from migrate.engine.native.passes import digest
 
         return digest(new, keys, check)
+
+    def _be_ready(self) -> None:
+        """Raises BailOutError where this machine cannot compile the loop, though the run's own could."""
+        self.prepare()
+        if self._failed:
+            raise BailOutError
 
 
 @cache

@@ -15,6 +15,7 @@ from migrate.batch.context import Context
 from migrate.batch.run import run_with
 from migrate.batch.status.history import report
 from migrate.batch.stop import Stop
+from migrate.model.engine_choice import EngineChoice
 from migrate.show.page.dry_run_page import dry_run_page
 from migrate.show.page.run_page import run_page
 from tests.shared.commands import stateferry
@@ -98,6 +99,14 @@ def test_what_must_be_native_and_cannot_is_refused_before_anything_is_written(
         run(spec)
     assert not list(spec.home.rglob("*plan*")) and not (spec.home / "snapshot").exists()
     assert tree_state(tmp_path / "old") == before
+
+
+def test_what_cannot_be_prepared_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, unprepared="no compiler")
+    assert plan(_spec(tmp_path)).engine == EngineChoice(setting="auto", names=("second",), is_threaded=True)
+    ran = run(_spec(tmp_path), jobs=2)
+    assert str(ran.engine) == "portable in 2 processes (second declines: no compiler)"
+    assert _engines(_spec(tmp_path)) == {"portable"}
 
 
 def test_the_setting_may_change_between_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
