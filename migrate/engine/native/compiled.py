@@ -53,7 +53,8 @@ def _compiled() -> Callable[[int], int]:
 
     def run(block: int) -> int:
         outcome, unused = ctypes.c_int64(), ctypes.c_void_p()
-        function(ctypes.addressof(outcome), ctypes.addressof(unused), block)  # without Python's lock
+        if status := function(ctypes.addressof(outcome), ctypes.addressof(unused), block):  # without Python's lock
+            raise RuntimeError(f"the compiled loop has ended by itself ({status})")  # no outcome, so no end either
         return outcome.value
 
     run.engine = engine  # type: ignore[attr-defined]  # which owns the code
