@@ -17,7 +17,6 @@ from migrate.engine.chunk_source import Inputs
 from migrate.engine.engine import Engine, FamilyWork, Hooks, NewFamily, Passed, objection, rewrite, taking
 from migrate.engine.engines import ENGINES
 from migrate.engine.left_out import LeftOut
-from migrate.engine.native.native import Native
 from migrate.engine.portable import Portable
 from migrate.engine.rejects import RejectsByReason
 from migrate.model.key_range import KeyRange
@@ -26,7 +25,6 @@ from migrate.stores.rocksdb.writing import TableOptions, create_database
 from tests.formats.entries import Entry, entries
 from tests.support import digest_by_hand, make_store, read_family
 
-EACH = {engine.name: engine for engine in (Native(), *ENGINES)}.values()
 PAIRS = [pair for pair in product(FORMATS, FORMATS) if conversion_problem(*pair) is None]
 MALFORMED = st.tuples(st.binary(max_size=12), st.binary(max_size=2))
 
@@ -55,7 +53,7 @@ def _ascend(records: list[Entry]) -> bool:
     return all(one[0] < other[0] for one, other in pairwise(records))
 
 
-@pytest.mark.parametrize("engine", EACH, ids=lambda each: each.name)
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda each: each.name)
 @settings(max_examples=150)
 @given(data=st.data(), pair=st.sampled_from(PAIRS))
 def test_every_engine_does_what_the_reference_path_does(

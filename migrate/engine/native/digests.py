@@ -19,7 +19,7 @@ PRIMES = P1, P2, P3, P4, P5 = (
     0x27D4EB2F165667C5,
 )
 HEAD = 64
-ROOM = 2048
+ROOM = 512
 """The size of the buffer: whole stripes of 32 bytes."""
 STATE_SIZE = HEAD + ROOM
 _MASK = (1 << 64) - 1

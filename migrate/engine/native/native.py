@@ -13,7 +13,7 @@ from migrate.engine.engine import Digest, FamilyWork, Hooks, NewFamily, Passed
 from migrate.model.display import one_line
 from migrate.model.key_range import KeyRange
 from migrate.stores.rocksdb.c_api import library
-from migrate.stores.rocksdb.c_library import LibraryMissingError
+from migrate.stores.rocksdb.c_library import LibraryMissingError, find_library
 from migrate.stores.rocksdb.writing import TableOptions
 
 _LOG = logging.getLogger(__name__)
@@ -31,18 +31,22 @@ class Native:
         self._failed = ""
 
     def unavailable(self) -> str:
-        return self._failed or _unavailable()
+        return self._failed or _missing()
 
     def prepare(self) -> None:
-        """Compile the loop, or load it from the cache."""
+        """Unpack the library, and compile the loop, or load both from the cache."""
         if self.unavailable():
             return
         try:
             from migrate.engine.native.compiled import compiled  # may load numba
 
+            library()
             compiled()
+        except LibraryMissingError as error:
+            self._failed = str(error)
         except Exception as error:  # noqa: BLE001 - whatever numba, LLVM and the disk raise
             self._failed = f"its loop cannot be compiled: {type(error).__name__}: {one_line(str(error))}"
+        if self._failed:
             _LOG.warning("%s declines: %s", self.name, self._failed)
 
     def declines(self, work: FamilyWork, hooks: Hooks) -> str:
@@ -86,11 +90,12 @@ class Native:
 
 
 @cache
-def _unavailable() -> str:
+def _missing() -> str:
+    """What is not installed here; nothing is written to find out."""
     if find_spec("numba") is None:
         return "numba is not installed: pip install 'stateferry[batch]'"
     try:
-        library()
+        find_library()
     except LibraryMissingError as error:
         return str(error)
     return ""

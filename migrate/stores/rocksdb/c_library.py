@@ -32,6 +32,11 @@ class LibraryMissingError(Exception):
     """Why there is no library of RocksDB to call, for people to read."""
 
 
+def find_library() -> tuple[str, Path]:
+    """The library's name in the jar, and the jar. Raises LibraryMissingError."""
+    return _member(), _jar()
+
+
 def unpacked_library() -> Path:
     """The library for this platform, in the cache directory. Raises LibraryMissingError.
 
@@ -40,7 +45,7 @@ def unpacked_library() -> Path:
     into the cache directory: the CRC-32 is for two builds of one version, and is checked when the file is made. A power
     cut can leave a shorter file, which the size shows.
     """
-    member, jar = _member(), _jar()
+    member, jar = find_library()
     try:
         with ZipFile(jar) as opened:
             entry = opened.getinfo(member)
