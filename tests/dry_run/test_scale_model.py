@@ -58,7 +58,7 @@ def test_a_verification_reads_both_stores_and_in_full_converts_again() -> None:
         ({"store_bytes": 20 * MIB}, 20, GIB, "one chunk"),
         ({"store_bytes": GIB, "store_partitions": 1}, 117, 64 * MIB, "20%"),
         ({"store_bytes": 4 * GIB, "store_partitions": 1, "slots": 1}, 128, GIB, "default"),
-        ({"memory": 8 * GIB}, 10, 256 * MIB, "memory"),
+        ({"memory": 10 * GIB}, 10, 256 * MIB, "memory"),
         ({}, 2, 256 * MIB, "killed"),
     ],
 )

@@ -62,7 +62,8 @@ def _parts() -> Iterator[str]:
     yield f"| the driver's share of a chunk and of its task | {parts.DRIVER:.0%} | `driver` |"
     yield f"| Spark's start | {parts.SPARK_START:.3g} s | `start` |"
     yield f"| what a slot adds to the first one of its host | {parts.SLOT} | `slots`, with two |"
-    yield f"| memory of a process | {parts.PROCESS_BYTES >> 20} MiB | `driver`, `memory` |"
+    yield f"| memory of the driver's process | {parts.PROCESS_BYTES >> 20} MiB | `driver` |"
+    yield f"| memory of a worker's process | {parts.WORKER_BYTES >> 20} MiB | `memory` |"
     yield f"| the driver's memory for a chunk | {parts.PLANNED_BYTES / 1000:.0f} kB | `driver` |"
     yield f"| a worker's memory for a record of its chunk | {parts.WRITTEN_BYTES} bytes | `memory` |"
 
