@@ -1,6 +1,6 @@
 """Copy a state directory that Kafka Streams 4.0.1 wrote, migrate it on Spark, kill that half-way, and resume.
 
-Then show records before and after.
+Then show records before and after, and how fast each engine is.
 
 `make demo` runs it; everything it makes lies in build/demo. `python -m examples.demo --only-store DIR` copies the state
 directory, to DIR/state/orders-app, and does nothing else.
@@ -22,6 +22,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from examples.demo.engines import show_engines
 from formats import get_format
 from jobs.java import find_java_home
 from migrate import load_spec, open_store, status
@@ -56,6 +57,7 @@ def main(folder: Path | None) -> None:
     exit_code = subprocess.run(command, check=False).returncode
     if exit_code == 0:
         _show_before_and_after(console, spec)
+        show_engines(console, FOLDER / "engines")
         console.print("The work_dir, plan, ledger and chunks are in build/demo/work. See also:")
         console.print("  .venv/bin/stateferry status build/demo/migration.toml")
         console.print("  .venv/bin/stateferry inspect build/demo/state-v2/orders-app --digest")

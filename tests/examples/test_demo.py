@@ -1,11 +1,16 @@
-"""`make demo`, README's first command, in a copy of the repository: it is killed half-way, resumes, and publishes."""
+"""`make demo`, README's first command: it is killed half-way, resumes, publishes, and says how fast the engines are."""
 
+import io
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+from rich.console import Console
+
+from examples.demo.engines import show_engines
+from migrate.engine.engines import ENGINES
 from tests.support import FIXTURE, UNKNOWN_TIMESTAMP, read_families
 
 ROOT = Path(__file__).parents[2]
@@ -15,6 +20,15 @@ NOT_OURS = re.compile(r"\b(WARNING|WARN|INFO|log4j profile|log level|NOTE)\b")
 """In what Java, log4j and Spark print when they start."""
 OF_JAVA = "WARNING: Using incubator modules: jdk.incubator.vector"
 STORES = [f"0_{task}/rocksdb/{store}" for task in range(3) for store in ("orders", "refunds")]
+
+
+def test_it_says_how_fast_each_engine_is(tmp_path: Path) -> None:
+    said = io.StringIO()
+    show_engines(Console(file=said, width=120), tmp_path / "engines")
+    rates = r", [\d,]{6,} records/s; full verification [\d,]{6,} records/s"
+    native, portable = said.getvalue().splitlines()[1:]
+    assert re.fullmatch(f"  engine: {ENGINES[0].name}{rates}", native)
+    assert re.fullmatch(rf'  engine: portable \(\[run\] engine = "portable"\){rates}', portable)
 
 
 def test_the_demo_survives_its_own_kill(tmp_path: Path) -> None:
@@ -40,6 +54,7 @@ def test_the_demo_survives_its_own_kill(tmp_path: Path) -> None:
     assert killed is not None, done.stdout
     assert 0 < int(killed[1]) < int(killed[2])
     assert "the first records of 0_0/rocksdb/orders, before and after" in done.stdout
+    assert re.search(r"engine: \w+, [\d,]+ records/s", done.stdout)
     assert "━━" in done.stdout, "a progress bar"
     shown = [line.strip() for line in done.stdout.splitlines()]
     assert [line for line in shown if NOT_OURS.search(line) and line != OF_JAVA] == []
