@@ -24,7 +24,7 @@ from rocksdict import (
     WriteOptions,
 )
 
-from migrate.errors import ChunkFailedError, CorruptionError, explain_system_error
+from migrate.errors import ChunkFailedError, CorruptionError, MigrationError, explain_system_error
 from migrate.model.key_range import show_key
 from migrate.stores.batch import Batch
 from migrate.stores.files import temporary_folder, write_file
@@ -136,9 +136,11 @@ class SstWriter:
             last = key
 
 
-def cannot_write(path: Path, error: Exception) -> ChunkFailedError:
-    """The error for an SST file that cannot be written or completed."""
-    return ChunkFailedError(f"cannot write {path}: {error}", hint="is the disk full? rerun to resume")
+def cannot_write(path: Path, error: Exception) -> MigrationError:
+    """The error for an SST file that cannot be made, written or completed."""
+    what = f"cannot write {path}"
+    known = explain_system_error(error, where=what)
+    return known or ChunkFailedError(f"{what}: {error}", hint="run the same command again: what is finished is kept")
 
 
 class KeyOrderError(ChunkFailedError):
