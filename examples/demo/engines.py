@@ -19,7 +19,7 @@ AT_ONCE = 10_000
 
 
 def show_engines(console: Console, folder: Path) -> None:
-    """Migrate half a million records in this process, by the engine that a run takes by itself, and by the portable one.
+    """Migrate half a million records in this process, by the engine that a run takes, and by the portable one.
 
     Printed are the rates of the rewriting and of the full verification.
     """
