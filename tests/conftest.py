@@ -8,7 +8,9 @@ from hypothesis import HealthCheck, settings
 
 from migrate.batch.ledger import table as shared_commits
 from migrate.batch.ledger.table import Pace
+from migrate.engine import engines
 from tests.broker.broker import Broker, require_broker, running_broker
+from tests.shared import alternation
 from tests.shared.commands import CommandServer, command_server
 from tests.suites import group_of, rank_of, suite_of
 
@@ -57,6 +59,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(suite)
         item.add_marker(pytest.mark.xdist_group(group_of(test)))
     items.sort(key=lambda item: rank_of(item.nodeid.removeprefix("tests/")))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Also for what the test has set up."""
+    test = item.nodeid.removeprefix("tests/")
+    if test.partition("/")[0] not in alternation.FAMILIES:
+        return (yield)
+    before = engines.LITTLE_BYTES
+    alternation.prefer(alternation.engine_of(test))
+    try:
+        return (yield)
+    finally:
+        engines.LITTLE_BYTES = before
 
 
 @pytest.hookimpl(wrapper=True)

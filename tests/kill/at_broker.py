@@ -21,6 +21,7 @@ from tests.broker.broker import running_broker
 from tests.kill.victim import Order
 from tests.kill.zygote import Zygote
 from tests.live.maven import ProgramError
+from tests.shared.alternation import engine_of
 
 MOST_KILLS = 3
 """How often one command is killed, at most."""
@@ -70,6 +71,7 @@ class KilledMigration(ABC):
         """Whether the real application is started, too, on copies of what is there after a command."""
         self.chain = self.rng.choice(self.chains) if attempt.known.calm else self.chains[-1]
         self._zygote = attempt.zygote
+        self._number, self._orders = attempt.number, 0
         self._known = attempt.known
 
     @abstractmethod
@@ -119,7 +121,9 @@ class KilledMigration(ABC):
     def _dies(self, verb: str, *, at: str | None = None, occurrence: int = 1, after: float | None = None) -> bool:
         log = self.file.with_name("log")
         log.unlink(missing_ok=True)
-        order = Order(str(self.file), verb, at=at, occurrence=occurrence, after=after)
+        self._orders += 1
+        engine = engine_of(f"{self._number} {self._orders}")
+        order = Order(str(self.file), verb, at=at, occurrence=occurrence, after=after, engine=engine)
         outcome = self._zygote.fulfil(order, log=log)
         assert not outcome.hung, f"{verb} hangs"
         if not outcome.killed:

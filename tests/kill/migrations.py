@@ -8,6 +8,7 @@ from tests.kill.checks import CheckFailedError
 from tests.kill.plans import Kill
 from tests.kill.scenarios import Scenario
 from tests.kill.victim import Order, Outcome, Victims
+from tests.shared.alternation import engine_of
 
 
 class Migration:
@@ -44,7 +45,8 @@ class Migration:
             self._kind.write_function(self.base, is_mended=True)
         events = self._folder / f"{self._orders:02d}-{command}.events"
         log = events.with_suffix(".log")
-        order = Order(str(self._spec), command, str(events), at, occurrence, after)
+        engine = engine_of(f"{self._folder.name} {self._orders}")
+        order = Order(str(self._spec), command, str(events), at, occurrence, after, engine=engine)
         outcome = self._victims.fulfil(order, log=log)
         expected = ExitCode.FAILED if command == self._held_back else ExitCode.DONE
         if outcome.hung or (outcome.code != expected and not outcome.killed):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 if TYPE_CHECKING:
     from migrate.model.events import Event
+    from tests.shared.alternation import Name
 
 WRITE = "write"
 """In place of a command: write to the stores of the lazy adapter in the folder `spec`."""
@@ -37,6 +38,8 @@ class Order:
     """Seconds until it is killed: from its beginning, from outside, or from the event that it dies at."""
     seed: int = 0
     """Of what is written."""
+    engine: Name = "portable"
+    """The one that it prefers."""
     two: bool = False
     """Whether the old store and the new one are two databases."""
 
@@ -101,7 +104,9 @@ def perform(order: Order) -> int:
     from migrate.batch.steps import comparisons as verify_ranges
     from migrate.errors import MigrationError
     from migrate.spec.spec import load_spec
+    from tests.shared.alternation import prefer
 
+    prefer(order.engine)
     verify_ranges.SECONDS_BETWEEN_COMMITS = 0.0  # a small store's verification is over before it would commit ranges
     if order.at != "chunk.finished":  # a kill there finds the chunks that ended before it waiting for their commit
         shared_commits.PACE = shared_commits.Pace(0.0, 0.0)

@@ -21,6 +21,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
+from migrate.engine import engines
+
 REPOSITORY = Path(__file__).parents[2]
 OF_A_TERMINAL = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")
 """Variables that change what is printed."""
@@ -100,6 +102,7 @@ class CommandServer:
         """Run `stateferry` with these arguments; `before` is Python code that prepares the new process."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
+        before += f"\nfrom migrate.engine import engines\nengines.LITTLE_BYTES = {engines.LITTLE_BYTES}"
         with tempfile.TemporaryDirectory() as folder:
             out, err = Path(folder, "out"), Path(folder, "err")
             request = {"arguments": [*arguments], "before": before, "out": str(out), "err": str(err)}
