@@ -1,6 +1,7 @@
 """What the base install can do, and the message where a package of an extra is missing: looked for, but not found."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -91,3 +92,26 @@ def test_a_compressed_index_needs_pyarrow(tmp_path: Path, monkeypatch: pytest.Mo
     with SstFile(path) as sst, pytest.raises(SstFormatError, match="pyarrow is not installed"):
         assert sst.properties().compression == "Snappy"
         sst.index_samples(3)
+
+
+@pytest.mark.parametrize(
+    ("missing", "why"),
+    [("numba", "numba is not installed: pip install 'stateferry[batch]'"), ("pyspark", "there is no PySpark here")],
+)
+def test_without_what_the_native_engine_needs_the_portable_one_works(missing: str, why: str, tmp_path: Path) -> None:
+    shutil.copytree(STATE, tmp_path / "state/orders-app")
+    (tmp_path / "migration.toml").write_text(SPEC)
+    code = f"""
+import sys
+sys.modules[{missing!r}] = None
+from migrate import load_spec, run
+from migrate.engine import engines
+engines.LITTLE_BYTES = 0
+made = run(load_spec("migration.toml"))
+print(made.engine, made.verification.ok)
+"""
+    variables = {name: text for name, text in os.environ.items() if name != "SPARK_HOME"} | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=variables)
+    assert done.stdout.startswith(f"portable (native declines: {why}"), done.stderr
+    assert done.stdout.endswith(" True\n")
