@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from formats import Conversion
 from migrate.batch.chunk.executor import Executor, ExecutorOpener, Here
+from migrate.batch.chunk.native_trace import count_traces
 from migrate.batch.home import CHANGELOG, check_ours
 from migrate.batch.ledger.delta_log import LedgerLog
 from migrate.batch.ledger.gates import NOTHING_ACCEPTED, Acceptance
@@ -133,7 +134,8 @@ class Context:
                 for mapping in database.mappings:
                     yield FamilyWork(inputs, mapping, KeyRange(), conversion)
 
-        return choose(self.spec.run.engine, works(), sum(each.data_bytes for each in databases))
+        size = sum(each.data_bytes for each in databases)
+        return choose(self.spec.run.engine, works(), size, count_traces(self.home))
 
     @contextmanager
     def executor(self, opener: ExecutorOpener) -> Iterator[Executor]:

@@ -15,6 +15,7 @@ from migrate.batch.changelog.rebuild import rebuild_missing
 from migrate.batch.changelog.take_key_times import take_times
 from migrate.batch.changelog.write_topics import announce, write_changelogs
 from migrate.batch.chunk.executor import Executor, ExecutorOpener, executor_opener, in_process
+from migrate.batch.chunk.native_trace import remove_traces
 from migrate.batch.context import Context
 from migrate.batch.frame import command
 from migrate.batch.home import remove_all, remove_if_empty
@@ -156,6 +157,7 @@ def _make(context: Context, executor: Executor, clock: _Clock) -> Outcome:
         except MigrationError as error:
             repairs.discard_damaged(error)
         else:
+            remove_traces(context.home)
             return Outcome(context.standing, verification, dead_letters)
 
 

@@ -10,9 +10,12 @@ from migrate.engine.native.native import Native
 from migrate.engine.portable import Portable
 from migrate.engine.rejects import RejectsByReason
 from migrate.errors import RefusedError
+from migrate.model.display import plural
 from migrate.model.engine_choice import EngineChoice, EngineSetting
 
 ENGINES: tuple[Engine, ...] = (Native(), Portable())
+MOST_DEATHS = 3
+"""As many pieces of work at which a process has died are no chance."""
 LITTLE_BYTES = 64 << 20
 """Of fewer bytes, the last engine rewrites and verifies all before another one has started."""
 _AUTO = 'with [run] engine = "auto", the default, the portable engine does what another one cannot'
@@ -40,16 +43,15 @@ def prepare(setting: EngineSetting) -> bool:
     return not any(engine.unavailable() for engine in found)
 
 
-def choose(setting: EngineSetting, works: Iterable[FamilyWork], size: int) -> EngineChoice:
+def choose(setting: EngineSetting, works: Iterable[FamilyWork], size: int, deaths: int = 0) -> EngineChoice:
     """The engines for these families, of so many bytes. Raises RefusedError where the setting's engine declines one.
 
-    It is one decision for the whole run: its tasks carry it.
+    It is one decision for the whole run: its tasks carry it. `deaths`: pieces of work at which a process has died in
+    another engine than the last, or was killed; the last engine does those, and after MOST_DEATHS everything.
     """
     others, last = ENGINES[:-1], ENGINES[-1].name
-    if setting == "portable":
-        return EngineChoice(setting=setting, names=(last,), why='[run] engine = "portable"')
-    if others and setting == "auto" and size < LITTLE_BYTES:
-        why = f"so little data that starting the {others[0].name} engine takes longer"
+    died = _deaths_in_words(deaths if others else 0)
+    if why := _why_not_asked(setting, size if others else LITTLE_BYTES, died if deaths >= MOST_DEATHS else ""):
         return EngineChoice(setting="portable", names=(last,), why=why)
     names, sentences = set[str](), dict[str, None]()
     hooks = Hooks(lambda: None, RejectsByReason(), LeftOut())
@@ -66,9 +68,28 @@ def choose(setting: EngineSetting, works: Iterable[FamilyWork], size: int) -> En
     return EngineChoice(
         setting="portable" if is_plain else setting,
         names=used,
-        why="; ".join(sentences),
+        why="; ".join(filter(None, [*sentences, died])),
         is_threaded=last not in used,
     )
+
+
+def _why_not_asked(setting: EngineSetting, size: int, died: str) -> str:
+    """Why the last engine does everything, whatever the families are; empty: it depends on them."""
+    if setting == "portable":
+        return '[run] engine = "portable"'
+    if setting == "native" and died:
+        raise _refused([died])
+    if setting == "auto" and size < LITTLE_BYTES:
+        return f"so little data that starting the {ENGINES[0].name} engine takes longer"
+    return died
+
+
+def _deaths_in_words(deaths: int) -> str:
+    if not deaths:
+        return ""
+    does = "does those" if deaths < MOST_DEATHS else "does everything"
+    pieces = plural(deaths, "piece of work", "pieces of work")
+    return f"a process died, or was killed, in native code at {pieces}: {ENGINES[-1].name} {does}"
 
 
 def _sentence(engine: Engine, work: FamilyWork, hooks: Hooks) -> str:

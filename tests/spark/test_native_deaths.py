@@ -24,8 +24,8 @@ def test_chunks_whose_workers_died_in_native_code_are_the_portable_engines(tmp_p
     assert (marks / "rewrite").exists() and (marks / "compare").exists()
     assert "more, which now run one by one" in done.errors
     words = " ".join(done.report["warnings"])
-    assert "ran on portable: a process had died while native code converted" in words
-    assert "ran on portable: a process had died while native code compared" in words
+    assert "ran on portable: a process died, or was killed, while native code converted" in words
+    assert "ran on portable: a process died, or was killed, while native code compared" in words
     chunks = report(load_spec(file)).chunks
     assert {each.engine for each in chunks if each.is_after_death} == {"portable"}
     assert {each.engine for each in chunks if not each.is_after_death} == {"second"}

@@ -67,11 +67,12 @@ def test_spark_home_serves_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert unpacked_library().exists()
 
 
-def test_a_file_that_was_cut_short_is_made_again(cache: Path) -> None:
+@pytest.mark.parametrize("size", [1000, None])
+def test_a_file_that_is_damaged_is_made_again(size: int | None, cache: Path) -> None:
     library = unpacked_library()
     whole = library.read_bytes()
     library.chmod(0o600)
-    os.truncate(library, 1000)
+    library.write_bytes(whole[:size] if size else whole[:1000] + bytes(len(whole) - 1000))
     assert unpacked_library() == library
     assert library.read_bytes() == whole
     assert [*cache.iterdir()] == [library]

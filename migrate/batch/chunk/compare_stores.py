@@ -217,11 +217,10 @@ def run_verify_task(task: VerifyTask, check: Callable[[], None] = never_stop) ->
         found = compare_overlay(task, check)
     else:
         work = (type(task).__name__, task.store_partition, task.database, task.mapping.target)
-        trace = Trace(task.home, work, task.keys)
+        trace = Trace(task.home, work, task.keys, task.engine)
         by = _by_digest(task, check, trace) if isinstance(task, DigestTask) else _in_full(task, check, trace)
         found = by.model_copy(update={"is_after_death": trace.is_found})
         checked_code(task.conversion)
-        trace.forget()
     return found.model_copy(update={"seconds": round(time.perf_counter() - started, 6)})
 
 
@@ -230,7 +229,7 @@ def _in_full(task: CompareTask, check: Callable[[], None], trace: Trace) -> Veri
     if task.target is None:
         return Verified(records=0, counts=scan(work, check).counts)
     new = task.new(task.target)
-    passed = compare(trace.engines(task.engine), work, hooks, new)
+    passed = compare(trace.engines, work, hooks, new)
     if passed is None:
         found = _in_detail(task, check, new)
     else:
@@ -267,7 +266,7 @@ def _by_digest(task: DigestTask, check: Callable[[], None], trace: Trace) -> Ver
     is_touched = _has_keys(task)
     if not is_touched:
         new = new._replace(overlay=None)
-        keys, engines = task.target_keys, trace.engines(task.engine)
+        keys, engines = task.target_keys, trace.engines
         there = RecordDigest().so_far if keys is None else digest(engines, work, task.hooks(check, trace), new, keys)
         if (there.records, there.digest) == as_written:
             return Verified(records=there.records)

@@ -2,7 +2,8 @@
 
 The trace is a file in the migration's folder, made before the work and removed after it, whatever comes of it but the
 death of the process. Any later attempt finds it: in another process, on another host, or by the next run. A trace says
-no more than that; one that a power cut or a kill has left costs the speed of one task.
+no more than that; one that a power cut or a kill has left costs the speed of one task. Traces that are found stay until
+the new stores are verified, so that they add up: after a few of them a run uses no native code at all.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ from migrate.model.engine_choice import EngineSetting
 from migrate.model.key_range import KeyRange
 from migrate.model.receipt import Receipt
 
+_SUFFIX = "-native.breadcrumb"
+
 
 class Trace:
     """The trace of one piece of work, by its place and its keys: every attempt at it looks for the same file."""
 
-    def __init__(self, home: str, work: tuple[str, ...], keys: KeyRange) -> None:
-        """`work`: what is done, and where."""
+    def __init__(self, home: str, work: tuple[str, ...], keys: KeyRange, setting: EngineSetting) -> None:
+        """`work`: what is done, and where; `setting`: the run's."""
         name = repr((work, keys.start, keys.end))
-        self._file = f"{home}/{CHUNKS}/{hashlib.sha256(name.encode()).hexdigest()[:12]}-native.breadcrumb"
-        self.is_found = os.path.exists(self._file)  # noqa: PTH110 - for each task
-        """Whether a process has died at this work."""
-
-    def engines(self, setting: EngineSetting) -> tuple[Engine, ...]:
+        self._file = f"{home}/{CHUNKS}/{hashlib.sha256(name.encode()).hexdigest()[:12]}{_SUFFIX}"
+        self.is_found = setting != "portable" and os.path.exists(self._file)  # noqa: PTH110 - for each task
+        """Whether a process has died at this work, which is portable's therefore."""
+        self.engines: tuple[Engine, ...] = engines_for("portable" if self.is_found else setting)
         """Those that may do the work now."""
-        return engines_for("portable" if self.is_found else setting)
 
     @contextmanager
     def left(self) -> Iterator[None]:
@@ -45,11 +46,18 @@ class Trace:
         try:
             yield
         finally:
-            self.forget()
+            Path(self._file).unlink(missing_ok=True)
 
-    def forget(self) -> None:
-        """Remove the trace: the work is done."""
-        Path(self._file).unlink(missing_ok=True)
+
+def count_traces(home: Path) -> int:
+    """The number of pieces of work at which a process has died, or was killed."""
+    return sum(1 for _ in (home / CHUNKS).glob(f"*{_SUFFIX}"))
+
+
+def remove_traces(home: Path) -> None:
+    """Forget them: all work is done."""
+    for file in (home / CHUNKS).glob(f"*{_SUFFIX}"):
+        file.unlink(missing_ok=True)
 
 
 def deaths_in_words(receipts: Iterable[Receipt], verification: Verification | None) -> Iterator[str]:
@@ -59,4 +67,4 @@ def deaths_in_words(receipts: Iterable[Receipt], verification: Verification | No
     for count, what, work in ((chunks, "chunk", "converted"), (ranges, "key range", "compared")):
         if count:
             it = "it" if count == 1 else "them"
-            yield f"{plural(count, what)} ran on portable: a process had died while native code {work} {it}"
+            yield f"{plural(count, what)} ran on portable: a process died, or was killed, while native code {work} {it}"

@@ -150,7 +150,8 @@ class _ChunkAttempt(Attempt):
         folder = chunk_directory(Path(task.home), chunk.store_partition, chunk.database)
         super().__init__(task, chunk.number, chunk.store_partition, folder)
         self._task, self._check = task, check
-        self.trace = Trace(task.home, ("rewrite", chunk.store_partition, chunk.database), chunk.keys)
+        work = ("rewrite", chunk.store_partition, chunk.database)
+        self.trace = Trace(task.home, work, chunk.keys, task.engine)
 
     def receipt(self, passed: list[Passed]) -> Receipt:
         """The receipt, written beside the files; they, their names and its own are durable then (I1)."""
@@ -176,7 +177,6 @@ class _ChunkAttempt(Attempt):
             **self.facts(),
         )
         write_receipt(Path(task.home), receipt)
-        self.trace.forget()
         return receipt
 
     def rewrite_family(self, mapping: FamilyMapping, on_record: OnRecord) -> Passed:
@@ -186,7 +186,7 @@ class _ChunkAttempt(Attempt):
             return scan(work, self._check)
         hooks = Hooks(self._check, self.rejects, self.left_out, on_record, self.trace.left)
         table = TableOptions(compression=mapping.compression)
-        return rewrite(self.trace.engines(task.engine), work, hooks, self._file(mapping), table)
+        return rewrite(self.trace.engines, work, hooks, self._file(mapping), table)
 
     def _file(self, mapping: FamilyMapping) -> Path:
         return self.folder / f"{self.name}.{self._task.mappings.index(mapping)}.sst"

@@ -95,7 +95,12 @@ def _missing() -> str:
     if find_spec("numba") is None:
         return "numba is not installed: pip install 'stateferry[batch]'"
     try:
+        import llvmlite.binding as llvm
+
+        llvm.check_jit_execution()  # else the process would end by a signal
         find_library()
-    except LibraryMissingError as error:
-        return str(error)
+    except ImportError as error:
+        return f"llvmlite, which numba needs, cannot be loaded: {error}"
+    except (OSError, LibraryMissingError) as error:
+        return one_line(getattr(error, "strerror", None) or str(error))
     return ""

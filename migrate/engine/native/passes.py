@@ -32,6 +32,7 @@ from migrate.stores.rocksdb.c_api import (
     NativeIterator,
     NativeSstWriter,
     StatusError,
+    give_memory_back,
     library,
     open_native_pooled,
 )
@@ -41,6 +42,8 @@ from migrate.stores.rocksdb.writing import KeyOrderError, TableOptions, cannot_w
 STACK_WORDS = 1 << 14
 MOST_RECORDS, MOST_BYTES = 1 << 14, 16 << 20
 """Of one call of the loop: some milliseconds."""
+LARGE_BYTES = 1 << 20
+"""Of a value: the C library would keep the memory of many such."""
 FIRST_ROOM = 1 << 16
 MOST_ROOM = 1 << 32
 """Of a converted record, in bytes; RocksDB takes none that is longer."""
@@ -117,6 +120,8 @@ class Run:
             self._check()
             if not self.on[outcome]():
                 return False
+            if self.block[loop.VALUE_SIZE] >= LARGE_BYTES:
+                give_memory_back()
         return True
 
     def begin(self) -> None:

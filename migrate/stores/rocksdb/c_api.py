@@ -129,6 +129,12 @@ class CApi:
 _loaded: list[CApi] = []
 
 
+def give_memory_back() -> None:
+    """Let the C library return what RocksDB has freed; musl's does so by itself."""
+    if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
+        trim(0)
+
+
 def library() -> CApi:
     """The library, loaded once in a process. Raises LibraryMissingError."""
     if not _loaded:  # without a lock, which a fork could leave locked: of two threads, the first one's counts

@@ -18,6 +18,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile, ZipInfo
+from zlib import crc32
 
 from migrate.stores.rocksdb.writing import ROCKSDB_VERSION
 
@@ -42,8 +43,8 @@ def unpacked_library() -> Path:
 
     Its name has the size of the jar, and the size and CRC-32 of the library in it, as the jar's own directory states
     them: to hash 70 MB in each worker would take longer than its chunk. That is enough, since nobody else can write
-    into the cache directory: the CRC-32 is for two builds of one version, and is checked when the file is made. A power
-    cut can leave a shorter file, which the size shows.
+    into the cache directory: the CRC-32 is for two builds of one version, and shows what a power cut or the disk has
+    done to the file: it is made again then.
     """
     member, jar = find_library()
     try:
@@ -56,7 +57,8 @@ def unpacked_library() -> Path:
     except KeyError:
         raise LibraryMissingError(f"{jar} has no {member}") from None
     except (BadZipFile, OSError) as error:
-        raise LibraryMissingError(f"cannot unpack {member} of {jar}: {error}") from error
+        way = f"name another directory in {CACHE}"
+        raise LibraryMissingError(f"cannot unpack {member} of {jar}: {error}; {way}") from error
     if os.statvfs(library).f_flag & os.ST_NOEXEC:
         raise LibraryMissingError(f"{library.parent} is mounted noexec: name another directory in {CACHE}")
     return library
@@ -64,7 +66,7 @@ def unpacked_library() -> Path:
 
 def _is_whole(library: Path, entry: ZipInfo) -> bool:
     try:
-        return library.lstat().st_size == entry.file_size
+        return crc32(library.read_bytes()) == entry.CRC  # 15 MB: 10 ms
     except FileNotFoundError:
         return False
 
@@ -142,7 +144,7 @@ def _private(directory: Path) -> Path:
     elif status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         problem = "may be written to by others"
     else:
-        if not os.access(directory, os.W_OK | os.X_OK):
+        if not os.access(directory, os.W_OK | os.X_OK) and not any(directory.iterdir()):
             raise PermissionError(errno.EACCES, "cannot be written to", str(directory))
         return directory
     raise LibraryMissingError(f"the cache directory {directory} {problem}: name another one in {CACHE}")

@@ -7,13 +7,14 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from migrate import Spec, load_spec, run, verify
-from migrate.batch.chunk.native_trace import Trace
+from migrate import Spec, load_spec, plan, run, verify
+from migrate.batch.chunk.native_trace import Trace, remove_traces
 from migrate.batch.chunk.rewrite_chunk import RewriteTask, rewrite_chunk
 from migrate.batch.chunk.task import run_tasks
 from migrate.batch.home import remove_all
@@ -26,8 +27,8 @@ from tests.support import make_families, make_store, numbered, read_families, sp
 
 COMMAND = "from migrate.cli import main; main()"
 RECORDS = numbered(2000)
-CONVERTED = "1 chunk ran on portable: a process had died while native code converted it"
-COMPARED = "1 key range ran on portable: a process had died while native code compared it"
+CONVERTED = "1 chunk ran on portable: a process died, or was killed, while native code converted it"
+COMPARED = "1 key range ran on portable: a process died, or was killed, while native code compared it"
 
 
 def _migration(folder: Path, *, left: bool, **settings: object) -> Path:
@@ -63,8 +64,8 @@ def test_a_driver_that_dies_is_continued_by_the_next_run(jobs: tuple[str, ...], 
     made = json.loads(done.stdout)
     assert made["verification"]["records"] == len(RECORDS)
     words = " ".join(made["warnings"])
-    assert re.search("chunks? ran on portable: a process had died while native code converted", words)
-    assert re.search("key ranges? ran on portable: a process had died while native code compared", words)
+    assert re.search("chunks? ran on portable: a process died, or was killed, while native code converted", words)
+    assert re.search("key ranges? ran on portable: a process died, or was killed, while native code compared", words)
     assert set(_after_deaths(load_spec(file))) == {"portable"}
     assert {each.engine for each in report(load_spec(file)).chunks} == {"portable", "second"}
     assert not _traces(tmp_path)
@@ -118,11 +119,11 @@ def test_an_error_is_no_death(error: BaseException, tmp_path: Path, monkeypatch:
     assert not _traces(tmp_path)
 
 
-def test_a_trace_stands_until_its_work_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trace_stands_until_all_work_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever else fails: native code would take the process down again."""
     use(monkeypatch)
     task = _task(tmp_path / "work", tmp_path / "old")
-    trace = Trace(task.home, ("rewrite", task.chunk.store_partition, task.chunk.database), task.chunk.keys)
+    trace = Trace(task.home, ("rewrite", task.chunk.store_partition, task.chunk.database), task.chunk.keys, "auto")
     with pytest.raises(GeneratorExit), trace.left():
         kept = _traces(tmp_path)
         raise GeneratorExit
@@ -137,8 +138,32 @@ def test_a_trace_stands_until_its_work_is_done(tmp_path: Path, monkeypatch: pyte
             rewrite_chunk(task, stop)
         assert _traces(tmp_path) == [path]
     receipt = rewrite_chunk(task)
-    assert (receipt.engine, receipt.is_after_death, _traces(tmp_path)) == ("portable", True, [])
+    assert (receipt.engine, receipt.is_after_death, _traces(tmp_path)) == ("portable", True, [path])
+    assert not rewrite_chunk(replace(task, engine="portable")).is_after_death
+    remove_traces(tmp_path / "work")
     assert rewrite_chunk(task).engine == "second"
+
+
+@pytest.mark.parametrize(("deaths", "engines"), [(2, {"second"}), (3, {"portable"})])
+def test_after_some_deaths_the_portable_engine_does_everything(
+    deaths: int, engines: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(_: str) -> None:
+        raise InterruptedMigrationError("stopped", hint="")
+
+    spec = load_spec(_migration(tmp_path, left=False))
+    use(monkeypatch, at_work=stop)
+    with pytest.raises(InterruptedMigrationError):
+        run(spec)
+    for number in range(deaths):
+        (tmp_path / f"work/x/chunks/{number:012x}-native.breadcrumb").touch()
+    use(monkeypatch)
+    planned, made = plan(spec).engine, run(spec).engine
+    does = "everything" if deaths == 3 else "those"
+    assert planned is not None and made is not None and made.why == planned.why
+    assert made.why.endswith(f"at {deaths} pieces of work: portable does {does}")
+    assert ({each.engine for each in report(spec).chunks}, set(made.names)) == (engines, engines)
+    assert not _traces(tmp_path)
 
 
 def test_each_piece_of_work_has_a_trace_of_its_own(tmp_path: Path) -> None:
@@ -151,14 +176,14 @@ def test_each_piece_of_work_has_a_trace_of_its_own(tmp_path: Path) -> None:
         (("CompareTask", "0_0", "."), KeyRange()),
     ]
     for work in works:
-        with Trace(str(tmp_path), *work).left():
-            assert [Trace(str(tmp_path), *each).is_found for each in works] == [each is work for each in works]
+        with Trace(str(tmp_path), *work, "auto").left():
+            assert [Trace(str(tmp_path), *each, "auto").is_found for each in works] == [each is work for each in works]
 
 
 def test_traces_are_ours_to_remove(tmp_path: Path) -> None:
     home = tmp_path / "x"
     (home / "chunks").mkdir(parents=True)
-    with Trace(str(home), ("rewrite",), KeyRange()).left():
+    with Trace(str(home), ("rewrite",), KeyRange(), "auto").left():
         assert remove_all(home) == ()
         assert not home.exists()
 
