@@ -201,6 +201,7 @@ _EXTRA_OF = {
     "faust": "faust",
     "faust-streaming": "faust",
     "jinja2": "batch",
+    "numba": "batch",
     "pyarrow": "batch",
     "py4j": "spark",
     "pyspark": "spark",
