@@ -123,6 +123,7 @@ LONG = (
     "kill/test_kills.py::test_segments_that_move_survive_it_too",
     "live/changelog/test_app.py",
     "live/changelog/test_changelog_matrix.py",
+    "live/faust/test_adapter.py::test_values_survive_kills_in_the_middle",
     "live/changelog/test_protocols.py::test_an_application_that_runs_elsewhere_is_noticed[classic]",
     "live/changelog/test_directory_age.py",
     "live/changelog/test_renamed.py::test_a_new_name_and_back[4.0.1-False-timestamped-window]",
