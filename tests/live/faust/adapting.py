@@ -30,7 +30,7 @@ class World:
         self.settings = Settings(bootstrap, name, folder / "data")
         self._keys = keys
         self._inputs = list(some_inputs(keys, keys // 5, seed))
-        self._on_its_way: Inputs = []
+        self._on_its_way = list[tuple[str, int | None]]()
         make_state(self.settings, self._inputs)
 
     def take_adapter(self) -> None:
