@@ -71,6 +71,7 @@ class Chromium:
     def _wait_until_loaded(self) -> None:
         while not any(event["method"] == "Page.loadEventFired" for event in self._events):
             self._events.append(self._read())
+        self.evaluate("new Promise(drawn => requestAnimationFrame(() => drawn()))")  # what has autofocus gets it before
 
     def evaluate(self, expression: str) -> Any:  # noqa: ANN401
         """The value of some JavaScript, run in the page by the browser itself."""
