@@ -36,7 +36,7 @@ from migrate.batch.run import run
 from migrate.engine.portable import RecordDigest
 from migrate.model.events import Event
 from migrate.model.key_range import KeyRange
-from migrate.spec.spec import RunSection
+from migrate.spec.sections import RunSection
 from migrate.stores.rocksdb.database import open_read_only
 
 Facts = dict[str, Any]

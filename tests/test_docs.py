@@ -71,8 +71,8 @@ def _pipeline(page: Path) -> str:
 
 
 def test_every_key_of_the_spec_is_documented() -> None:
+    from migrate.spec.sections import ChangelogSection, ConversionSection, RunSection, SourceSection, TargetSection
     from migrate.spec.serde_section import NewSerdeSection, OldSerdeSection
-    from migrate.spec.spec import ChangelogSection, ConversionSection, RunSection, SourceSection, TargetSection
 
     page = (ROOT / "docs/operations.md").read_text()
     new = (ChangelogSection, NewSerdeSection)
@@ -96,7 +96,7 @@ def test_the_spec_of_the_page_on_changelogs_loads(tmp_path: Path) -> None:
     from migrate import load_spec
     from migrate.spec.changelog_way import check_way, way_of
     from migrate.spec.conversion import conversion_ref, load_conversion
-    from migrate.spec.spec import ChangelogSection
+    from migrate.spec.sections import ChangelogSection
 
     block, renaming = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/changelogs.md").read_text(), flags=re.DOTALL)
     for file in ("orders-v1.avsc", "orders-v2.avsc"):

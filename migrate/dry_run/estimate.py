@@ -24,7 +24,8 @@ from migrate.engine.rejects import RejectsByReason
 from migrate.model.display import duration, plural
 from migrate.model.key_range import KeyRange
 from migrate.model.plan import Chunk, FamilyMapping
-from migrate.spec.spec import RunSection, Spec
+from migrate.spec.sections import RunSection
+from migrate.spec.spec import Spec
 from migrate.stores.batch import Batch
 from migrate.stores.rocksdb.writing import KeyOrderError, SstWriter, TableOptions
 

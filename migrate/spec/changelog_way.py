@@ -8,7 +8,8 @@ from formats import Conversion, Format
 from formats.layout import TIMESTAMP
 from migrate.errors import RefusedError
 from migrate.model.changelogs import Way
-from migrate.spec.spec import ChangelogSection, Spec
+from migrate.spec.sections import ChangelogSection
+from migrate.spec.spec import Spec
 
 _APPEND = (
     'set [changelog] way = "append": the store keeps its name, and the converted records are appended to its topic'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import get_args
 
 from pydantic import BaseModel, ValidationError
@@ -16,10 +16,12 @@ TOPIC = r"^[a-zA-Z0-9._-]+$"
 """What a topic's name can be: org.apache.kafka.common.internals.Topic."""
 _TOPIC_NAMES = "letters, digits, '.', '_' and '-'"
 FUNCTION = r"[A-Za-z_][\w.]*:[A-Za-z_]\w*"
+PARTITIONER = rf"^(murmur2|crc32|{FUNCTION})$"
 VERSION = r"^\d+\.\d+(\.\d+)*$"
 _EXPECTATIONS = {
     NAME: "should be lower-case letters, digits and hyphens",
     TOPIC: f"should be part of a topic's name: {_TOPIC_NAMES}",
+    PARTITIONER: 'should be "murmur2", "crc32" or "module:function"',
     VERSION: 'should be a version, like "4.3"',
     "function": 'should be "module:function"',
     "byte_size": 'should be a size, like "512 MiB"',
@@ -30,10 +32,6 @@ _EXPECTATIONS = {
     "model_type": "should be a section, with keys of its own",
 }
 """Error messages in place of pydantic's own, by pattern or by the type of error."""
-_NO_PARTITIONS = (
-    "another number of store partitions is not possible yet; the nearest: an application with a new id reads its "
-    "input, repartitioned to that number, from the beginning"
-)
 
 
 def spec_error(error: ValidationError, model: type[BaseModel], *, where: str, hint: str) -> SpecError:
@@ -108,8 +106,6 @@ def _message(mistake: ErrorDetails, model: type[BaseModel]) -> str:
     where = ".".join(location) or "the spec"
     if mistake["type"] == "extra_forbidden":
         known = _known_keys(model, location[:-1])
-        if where == "target.partitions":
-            return f"{where}: {_NO_PARTITIONS}"
         return f"unknown key {where!r}: " + did_you_mean(location[-1], known, f"known: {', '.join(known)}")
     if mistake["type"] == "missing":
         return f"{where!r} is missing"
@@ -121,12 +117,20 @@ def _message(mistake: ErrorDetails, model: type[BaseModel]) -> str:
     return f"{where}: {wanted}, is {mistake['input']!r}"
 
 
+def _inner(annotation: object) -> Iterator[object]:
+    """The annotation, and those that it is made of."""
+    yield annotation
+    for each in get_args(annotation):
+        yield from _inner(each)
+
+
 def _known_keys(model: type[BaseModel], location: list[str]) -> list[str]:
     for part in location:
         field = next((field for name, field in model.model_fields.items() if part in (name, field.alias)), None)
-        inner = [] if field is None else [field.annotation, *get_args(field.annotation)]
-        models = [each for each in inner if isinstance(each, type) and issubclass(each, BaseModel)]
+        if field is None:  # an index, or which of two ways a value is given in
+            continue
+        models = {each for each in _inner(field.annotation) if isinstance(each, type) and issubclass(each, BaseModel)}
         if len(models) != 1:
             return []
-        model = models[0]
+        model = models.pop()
     return [field.alias or name for name, field in model.model_fields.items() if name != "base_dir"]

@@ -3,48 +3,26 @@
 from __future__ import annotations
 
 import os
-import re
 import tomllib
-from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ByteSize,
-    ConfigDict,
-    Discriminator,
-    Field,
-    PlainSerializer,
-    PlainValidator,
-    Tag,
-    ValidationError,
-    model_validator,
-)
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from formats import Format, Function, UnknownFormatError, get_format
+from formats import Format, UnknownFormatError, get_format
 from migrate.errors import SpecError
-from migrate.model.engine_choice import EngineSetting
-from migrate.spec.allowed import CHANGELOG, DROP, Allowance
-from migrate.spec.mistakes import (
-    FUNCTION,
-    NAME,
-    TOPIC,
-    VERSION,
-    check_names,
-    check_new_names,
-    checked_bootstrap,
-    names_in_order,
-    spec_error,
+from migrate.spec.allowed import CHANGELOG, DROP
+from migrate.spec.mistakes import NAME, check_new_names, names_in_order, spec_error
+from migrate.spec.moved_stores import check_moved_stores, check_no_effect, check_partitions
+from migrate.spec.sections import (
+    ChangelogSection,
+    ConversionSection,
+    RunSection,
+    SourceSection,
+    SpecSection,
+    TargetSection,
 )
-from migrate.spec.serde_section import SerdeChangeSection
 
-_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|m|h|d)\s*")
-_SIZE = re.compile(r"\s*\d*\.?\d+\s*[A-Za-z]*\s*")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _NO_SEGMENTS = "only windowed and session stores, by name, have segments by time"
 _NOT_SEGMENTED = {
     "versioned": "a versioned store's history stays in the segments that hold it: the application alone sets how long "
@@ -52,183 +30,7 @@ _NOT_SEGMENTED = {
 }
 
 
-def _duration(text: object) -> object:
-    if isinstance(text, timedelta) and text >= timedelta(0):
-        return text
-    match = _DURATION.fullmatch(text) if isinstance(text, str) else None
-    if match is None:
-        raise ValueError('a duration is a number and a unit, like "90s", "45m", "2h" or "1d"')
-    return timedelta(seconds=float(match[1]) * _SECONDS[match[2]])
-
-
-def _size(text: object) -> object:
-    """Refuse what pydantic would read in part, like "1 GB/s"."""
-    if isinstance(text, str) and _SIZE.fullmatch(text) is None:
-        raise PydanticCustomError("byte_size", "should be a size")
-    return text
-
-
-def _function(function: object) -> object:
-    if not (function is None or callable(function) or isinstance(function, str)):
-        raise PydanticCustomError("string_type", "should be text")
-    if isinstance(function, str) and re.fullmatch(FUNCTION, function) is None:
-        raise PydanticCustomError("function", "should name a function")
-    return function
-
-
-_AS_NAME = PlainSerializer(lambda function: function if isinstance(function, str) else None, return_type=str | None)
-"""In the stored identity, which has a digest of its own of a function without a name."""
-_Names = Annotated[
-    Annotated[tuple[str, ...], Tag("list")] | Annotated[dict[str, str], Tag("table")],
-    Discriminator(lambda names: "table" if isinstance(names, dict) else "list"),
-]
-Milliseconds = Annotated[int, Field(gt=0, lt=1 << 53)]
-
-
-class _SpecSection(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, hide_input_in_errors=True)
-
-    if not TYPE_CHECKING:  # type checkers derive the parameters from the fields
-
-        def __init__(self, **values: object) -> None:
-            try:
-                super().__init__(**values)
-            except ValidationError as error:
-                where = type(self).__name__
-                raise spec_error(error, type(self), where=where, hint="docs/operations.md has all keys") from error
-
-        __init__.__pydantic_base_init__ = True  # a section inside a spec is validated with it, not by a call
-
-
-class SourceSection(_SpecSection):
-    """`[source]`: the old store."""
-
-    format: str
-    path: Path
-    """The application's state directory, or one RocksDB directory."""
-    store: str | None = None
-    """The store's name; without it and `stores`, `path` is one RocksDB directory."""
-    stores: tuple[str, ...] = ()
-    leave_out: tuple[str, ...] = ()
-    """Task directories that were left behind when sub-topologies were renumbered: their stores are not migrated."""
-    retention_ms: Milliseconds | None = None
-    """The retention that a windowed or session store's segments were made with."""
-    segment_ms: Milliseconds | None = None
-    """The time that one segment covers, where the application sets it; otherwise the retention determines it."""
-
-    @model_validator(mode="after")
-    def _one_way_to_name_stores(self) -> SourceSection:
-        check_names(self.store, self.stores)
-        if self.leave_out and not self.store_names:
-            raise ValueError("`leave_out` names task directories, and without a store `path` is one RocksDB directory")
-        return self
-
-    @property
-    def store_names(self) -> tuple[str, ...]:
-        """The stores to migrate; none: `path` is one RocksDB directory."""
-        return self.stores if self.store is None else (self.store,)
-
-
-class TargetSection(_SpecSection):
-    """`[target]`: the new store."""
-
-    format: str
-    path: Path | None = None
-    """Where a complete new state directory is published; None: `cutover` exchanges the stores in place."""
-    store: str | None = None
-    """The new store's name, where its changelog is a new topic; the old store and its changelog stay as they are."""
-    stores: _Names = ()
-    """The new names of `[source] stores`, in the same order; or a table of them, `old = "new"`."""
-    retention_ms: Milliseconds | None = None
-    """The new store's retention: if it differs from the old store's, records move to other segments."""
-    segment_ms: Milliseconds | None = None
-    version: Annotated[str, Field(pattern=VERSION)] | None = None
-    """The version of the owning system that will open the new store, if known."""
-
-    @model_validator(mode="after")
-    def _one_way_to_name_stores(self) -> TargetSection:
-        check_names(self.store, self.store_names if self.store is None else tuple(self.stores))
-        return self
-
-    @property
-    def store_names(self) -> tuple[str, ...]:
-        """The new names of the stores, in the order of the old ones; none: the stores keep their names."""
-        names = self.stores.values() if isinstance(self.stores, dict) else self.stores
-        return tuple(names) if self.store is None else (self.store,)
-
-
-class ConversionSection(_SpecSection):
-    """`[conversion]`: what happens to each record."""
-
-    default_timestamp_ms: Annotated[int, Field(ge=-1, lt=1 << 63)] = -1
-    """The timestamp of a record where the target has timestamps and the source has none."""
-    function: Annotated[str | Function | None, PlainValidator(_function), _AS_NAME] = None
-    """`module:function`, or in code the function itself, for runs without Spark."""
-    py_files: tuple[Path, ...] = ()
-    """Modules of the function: .py files, or a .zip of a package."""
-    files: tuple[Path, ...] = ()
-    """Data that the function reads, and modules that it imports without an import statement."""
-    allow: tuple[Allowance, ...] = ()
-    """Losses and risks that would be refused otherwise."""
-    key: SerdeChangeSection | None = None
-    """In code: a dict of `from` and `to`, as in the file."""
-    value: SerdeChangeSection | None = None
-
-    @model_validator(mode="after")
-    def _files_need_a_name(self) -> ConversionSection:
-        if callable(self.function) and (self.py_files or self.files):
-            raise ValueError('`py_files` and `files` need the function by its name, "module:function"')
-        return self
-
-
-class ChangelogSection(_SpecSection):
-    """`[changelog]`: the store and its changelog are migrated as one."""
-
-    bootstrap: Annotated[str, AfterValidator(checked_bootstrap)]
-    """`host:port` of one broker or several, with commas between."""
-    application_id: Annotated[str, Field(pattern=TOPIC)] | None = None
-    """The application's id, which its group and topics are named by; None: the name of the state directory."""
-    way: Literal["new-topic", "append"] | None = None
-    """Where the new changelog records go if the conversion changes them; None: to a new topic."""
-    timestamps: Literal["default", "changelog"] = "default"
-    """Where a new store has timestamps and the old one none: `[conversion] default_timestamp_ms`, or that of each key's
-    last changelog record."""
-    missing: Literal["leave", "rebuild"] | None = None
-    """Partitions of the old topic with keys that no host of the migration has: they may go, or are converted from the
-    topic alone. None: the cut-over is refused while there is one."""
-    config: Path | None = None
-    """A file of librdkafka's properties; `${NAME}` in a value stands for a variable of the environment."""
-    application: Literal["stopped"] | None = None
-    """The user's word that every instance has stopped, where the broker cannot tell."""
-    other_topics: Literal["leave"] | None = None
-    """What the application's other internal topics hold is meant to stay as it is."""
-
-
-class RunSection(_SpecSection):
-    """`[run]`: how the migration runs. None of it changes the result."""
-
-    chunk_size: Annotated[ByteSize, BeforeValidator(_size), Field(gt=0)] = ByteSize(1 << 30)
-    """Bytes of records in one chunk, or text like "512 MiB": a kill loses at most this much work of each slot."""
-    time_budget: Annotated[timedelta, BeforeValidator(_duration)] | None = None
-    """After this time a run stops, to be resumed: a duration, or text like "90m"."""
-    on_reject: Literal["fail", "skip", "dead-letter"] = "fail"
-    """What happens to a record that cannot be converted; "dead-letter" leaves it out and keeps it in a table."""
-    max_rejects: Annotated[int, Field(ge=0)] | None = None
-    max_reject_share: Annotated[float, Field(ge=0, le=1)] | None = None
-    max_dropped: Annotated[int, Field(ge=0)] | None = None
-    """How many records the function may drop; none by default, unless `[conversion] allow` names "drop"."""
-    max_dropped_share: Annotated[float, Field(ge=0, le=1)] | None = None
-    verify: Literal["full", "digest", "off"] = "full"
-    snapshot: Literal["link", "copy"] = "link"
-    """How the old store's files get into the snapshot."""
-    engine: EngineSetting = "auto"
-    """What converts and compares: machine code ("native"), wherever it can and is worth its start, or Python alone
-    ("portable"). "native" refuses a run of which it cannot do everything."""
-    source: Literal["live", "snapshot"] = "live"
-    """Convert the application's directory, or an earlier snapshot of it while the application goes on."""
-
-
-class Spec(_SpecSection):
+class Spec(SpecSection):
     """One migration: as `load_spec` reads it from a file, or built in code with the same keys.
 
     A section is a dict of its keys, or an object of its class; `[conversion] function` can be the function itself, for
@@ -282,6 +84,26 @@ class Spec(_SpecSection):
     def target_path(self) -> Path | None:
         """Where the complete new state directory is published; None: `cutover` takes the old one's place."""
         return None if self.target.path is None else self.resolve(self.target.path)
+
+    @property
+    def partitioner(self) -> str:
+        """What put each key into its store partition: a known partitioner's name, or `module:function`."""
+        return self.source.partitioner or "murmur2"
+
+    def of_store(self, name: str) -> Spec:
+        """The spec of one store: this one, unless a store has a format of its own, which it keeps."""
+        if not (moved := {store.name: store for store in self.source.moved_stores}):
+            return self
+        new_names = dict(zip(self.source.store_names, self.target.store_names, strict=False))
+        old: dict[str, object] = {"store": name, "stores": ()}
+        new: dict[str, object] = {"store": new_names.get(name), "stores": ()}
+        conversion = self.conversion
+        if (own := moved.get(name)) is not None:
+            old |= own.model_dump(exclude={"name"})
+            new["format"] = own.format
+            conversion = ConversionSection(allow=conversion.allow)
+        source, target = self.source.model_copy(update=old), self.target.model_copy(update=new)
+        return self.model_copy(update={"source": source, "target": target, "conversion": conversion})
 
     @property
     def home(self) -> Path:
@@ -366,6 +188,11 @@ class Spec(_SpecSection):
         without = None if CHANGELOG in self.conversion.allow else "none"
         way = without if self.changelog is None else self.changelog.way
         check_new_names(self.source.store_names, self.target.store_names, way)
+        if self.target.partitions is None:
+            check_no_effect(self.source)
+        else:
+            check_partitions(self.source, self.target, self.conversion, self.changelog)
+            check_moved_stores(self.source)
         return self
 
     @model_validator(mode="after")

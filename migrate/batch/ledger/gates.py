@@ -18,7 +18,8 @@ from migrate.model.display import moment, plural
 from migrate.model.ledger_row import Step
 from migrate.model.reports import Concern
 from migrate.spec.allowed import DROP, UNVERIFIED, allowing
-from migrate.spec.spec import RunSection, Spec
+from migrate.spec.sections import RunSection
+from migrate.spec.spec import Spec
 
 _KEPT = "if the difference is only what it wrote, stateferry finalize SPEC --accept-mismatch keeps the new ones"
 _ERRORS: dict[str, type[MigrationError]] = {

@@ -14,7 +14,8 @@ from migrate.errors import RefusedError
 from migrate.model.plan import DatabasePlan, Input, Plan, TimeSlice
 from migrate.model.store_partition import ChangelogOffsets, Line, Segment, StorePartition, segment_name
 from migrate.spec.changelog_way import new_names
-from migrate.spec.spec import SourceSection, Spec, TargetSection
+from migrate.spec.sections import SourceSection, TargetSection
+from migrate.spec.spec import Spec
 from migrate.stores.files import write_synced
 from migrate.stores.rocksdb.database import open_read_only
 from migrate.systems import System

@@ -13,7 +13,8 @@ from migrate.batch.status.next_step import may_catch_up
 from migrate.errors import ExitCode, RefusedError, SpecError
 from migrate.spec.changelog_way import check_way, new_names, way_of
 from migrate.spec.conversion import conversion_ref, load_conversion
-from migrate.spec.spec import RunSection, Spec
+from migrate.spec.sections import RunSection
+from migrate.spec.spec import Spec
 from tests.support import KEY_VALUE, RAW, TIMESTAMPED, make_store, raises
 
 BROKER = {"bootstrap": "broker:9092"}
