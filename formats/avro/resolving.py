@@ -80,7 +80,7 @@ def findings(writer: AvroSchema, reader: AvroSchema) -> Findings:
 def read(data: bytes, writer: AvroSchema, reader: AvroSchema) -> object:
     """The value as the reader's schema sees it. Raises EntryError; UnresolvableSchemasError."""
     types = types_of(reader)
-    return ToObject(types).of(types.root, _read_tree(data, writer, reader))
+    return ToObject(types).of(types.root, read_tree(data, writer, reader))
 
 
 def write(obj: object, schema: AvroSchema) -> bytes:
@@ -94,10 +94,11 @@ def write(obj: object, schema: AvroSchema) -> bytes:
 
 def resolve(data: bytes, writer: AvroSchema, reader: AvroSchema) -> bytes:
     """The value, written with the reader's schema. Raises EntryError; UnresolvableSchemasError."""
-    return _codec(reader).encode(_read_tree(data, writer, reader))
+    return _codec(reader).encode(read_tree(data, writer, reader))
 
 
-def _read_tree(data: bytes, writer: AvroSchema, reader: AvroSchema) -> Tree:
+def read_tree(data: bytes, writer: AvroSchema, reader: AvroSchema) -> Tree:
+    """The value by the reader's schema, with the branch of each union. Raises EntryError; UnresolvableSchemasError."""
     check_resolvable(writer, reader)
     run_avro(_checks(writer), data)  # fastavro accepts damaged data, and recurses and allocates as it says
     try:

@@ -64,13 +64,14 @@ class AvroSerde:
             error.args = (f"{error}; {self._frames(payload)}",)
             raise
         try:
-            return self._read(schema_id, schema, data)
+            return self.read_value(schema_id, schema, data)
         except EntryError as error:
             if self.frame == "none" and shown_frame(payload):
                 error.args = (f"{error}; {self._frames(payload)}",)
             raise
 
-    def _read(self, schema_id: SchemaId, schema: AvroSchema, data: bytes) -> Any:  # noqa: ANN401
+    def read_value(self, schema_id: SchemaId, schema: AvroSchema, data: bytes) -> Any:  # noqa: ANN401
+        """The object of a value without its frame, written by this schema. Raises EntryError."""
         if self.reader is None:
             return read(data, schema, schema)
         try:

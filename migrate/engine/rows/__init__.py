@@ -1,0 +1,1 @@
+"""Records as rows: columns of Arrow, by format and serde."""
