@@ -23,6 +23,7 @@ ROWS = {
         ("engine", "kafka", "spec", "systems"),
         ("batch", "dual"),
         ("dry_run", "survey", "queries", "processors"),
+        ("rows",),
         ("show",),
         ("serve",),
         ("cli",),

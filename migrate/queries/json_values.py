@@ -32,9 +32,11 @@ from uuid import UUID
 from formats import Serde
 from formats.errors import EntryError, InvalidEntryError
 from formats.serdes.json_text import JsonSerde, NumberText, WrittenFloat, WrittenInt, dump_json
+from migrate.errors import SpecError
 
 T = TypeVar("T")
 ENCODINGS = ("text", "hex", "base64url", "base64")
+_HEX = re.compile(r"0x(?:[0-9a-fA-F]{2})*")
 _DIGITS = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 _AS_TEXT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _AS_ASCII = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
@@ -84,6 +86,19 @@ def key_of(serde: Serde, text: str, encoding: str | None = None) -> Any:  # noqa
     key = _READ.get(serde.name, str)(text)
     serde.encode(key)  # a number that is too large, an object of another schema
     return key
+
+
+def serialized_key(serde: Serde, text: str, encoding: str | None = None) -> bytes:
+    """The key that a person's text stands for, as `serde` writes it; of bytes: text in UTF-8, or 0x and hex digits.
+
+    `encoding`: one of ENCODINGS. Raises SpecError.
+    """
+    try:
+        if serde.name == "bytes" and encoding is None:
+            return bytes.fromhex(text[2:]) if _HEX.fullmatch(text) else text.encode()
+        return serde.encode(key_of(serde, text, encoding))
+    except EntryError as error:
+        raise SpecError(shown_problem(error, text), hint=f"its serde is {serde.name!r}") from error
 
 
 def how_read(serde: Serde, encoding: str | None) -> str:

@@ -22,8 +22,9 @@ from migrate.model.ledger_row import Step
 from migrate.model.plan import KeyPlace, elsewhere
 from migrate.queries.get_report import GetReport, RecordReport, SideBySide, Verdict, reported
 from migrate.queries.get_report import differences as differences_of
-from migrate.queries.json_values import key_of, shown_problem
+from migrate.queries.json_values import serialized_key
 from migrate.queries.open.partition import Opened, Partition
+from migrate.queries.open.store_sources import chosen_store
 from migrate.queries.queryable_stores import QueryableStores
 from migrate.queries.retries import with_retries
 from migrate.queries.views.composite import records
@@ -122,27 +123,12 @@ class SideBySideStores:
         return self._report(store, find, limit, where)
 
     def _payload(self, key: str, encoding: str | None = None) -> bytes:
-        serde = self.conversion.source.key_serde
-        try:
-            if serde == BYTES and encoding is None:
-                return bytes.fromhex(key[2:]) if _HEX.fullmatch(key) else key.encode()
-            return serde.encode(key_of(serde, key, encoding))
-        except EntryError as error:
-            raise SpecError(shown_problem(error, key), hint=f"its serde is {serde.name!r}") from error
-
-    def _name(self, store: str | None) -> str:
-        names = self._new_names
-        found = [old for old, new in names.items() if store in (None, old, new)]
-        if not found:
-            raise UnknownStateStoreError(f"the spec has no store {store!r}", hint=f"it has {', '.join(names)}")
-        if len(found) > 1:
-            raise SpecError(f"the spec has several stores: {', '.join(names)}", hint="name one: --store")
-        return found[0]
+        return serialized_key(self.conversion.source.key_serde, key, encoding)
 
     def _report(
         self, store: str | None, find: Callable[[Pair], Iterator[_Found]], limit: int, where: str = ""
     ) -> GetReport:
-        name = self._name(store)
+        name = chosen_store(self.spec, store)
         records, following = with_retries(
             lambda: self._found(name, find, limit, where), on_migrated=lambda: None, timeout=_MOVING_SECONDS
         )

@@ -58,7 +58,7 @@ class RowReader:
         schema = row_schema(self.known, self._serdes[0], self._serdes[1], names)
         return schema.append(pa.field(ERROR, pa.string())) if self.permissive else schema
 
-    def rows(self, batch: Batch, task: str, partition: int, family: str = "default") -> pa.RecordBatch:
+    def rows(self, batch: Batch, task: str, partition: int | None, family: str = "default") -> pa.RecordBatch:
         """The rows of a batch in the format's layout: of a versioned store one a version, without its owner's own keys.
 
         Raises ConversionError for a record that cannot be decoded; ChunkFailedError for a batch of more than 2 GiB.

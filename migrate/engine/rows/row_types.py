@@ -76,7 +76,7 @@ def row_schema(known: Format, key: Serde, value: Serde, columns: Sequence[str] =
 def _fields(known: Format, key: Serde, value: Serde) -> Iterable[pa.Field]:
     carries = known.carries
     yield pa.field("task", pa.string(), nullable=False)
-    yield pa.field("partition", pa.int32(), nullable=False)
+    yield pa.field("partition", pa.int32())
     if known.column_families is None:
         yield pa.field("family", pa.string(), nullable=False)
     yield pa.field("key", payload_type(key))

@@ -22,7 +22,7 @@ from migrate.batch.source.source import find_partitions, source_system, target_s
 from migrate.batch.switch.store_locations import MovedIn, StoreLocations
 from migrate.dual.handles import ReadHandle, Stores
 from migrate.dual.lazy_conversion import KeyFunction
-from migrate.errors import InvalidStateStoreError, RefusedError, StoreNotReadyError, UnknownStateStoreError
+from migrate.errors import InvalidStateStoreError, RefusedError, SpecError, StoreNotReadyError, UnknownStateStoreError
 from migrate.model.journal import HALF_DONE
 from migrate.model.ledger_row import Step
 from migrate.model.store_partition import StorePartition
@@ -135,11 +135,15 @@ class DirectoryStores(_DefinedStores):
         self._owners = Owners(stale=stale, refresh=refresh)
         self._seen: dict[str, StorePartition] = {}
 
-    def open(self, name: str) -> list[Partition]:
+    def sites(self, name: str) -> list[Site]:
+        """Where the store partitions are. Raises UnknownStateStoreError, StoreNotReadyError."""
         found = self._find(name)
         self._check_all_there(name, {each.id for each in found})
         self._seen |= {each.id: each for each in found}
-        sites = [self._site(name, each) for each in found]
+        return [self._site(name, each) for each in found]
+
+    def open(self, name: str) -> list[Partition]:
+        sites = self.sites(name)
         check_one_directory_each(sites)
         self._owners.watch(file for site in sites for file in site.lock_files)
         return [PinnedPartition(site, self._owners) for site in sites]
@@ -204,6 +208,21 @@ def check_unpacked(system: System, application: Path, partition: StorePartition)
         )
 
 
+def chosen_store(spec: Spec, store: str | None) -> str:
+    """The old name of a migration's store, by its old or its new one; None: the only one.
+
+    Raises UnknownStateStoreError, and SpecError where there are several.
+    """
+    olds = spec.source.store_names or (spec.source_path.name,)
+    names = dict(zip(olds, spec.target.store_names or olds, strict=True))
+    found = [old for old, new in names.items() if store in (None, old, new)]
+    if not found:
+        raise UnknownStateStoreError(f"the spec has no store {store!r}", hint=f"it has {', '.join(names)}")
+    if len(found) > 1:
+        raise SpecError(f"the spec has several stores: {', '.join(names)}", hint="name one: --store")
+    return found[0]
+
+
 class MigrationStores:
     """One side of a migration's stores. An old name and its new one are names of the same store."""
 
@@ -228,10 +247,21 @@ class MigrationStores:
         sites = (self._site(each, standing) for each in self._partitions(name, standing))
         return next((site.definition for site in sites if site is not None), self._definitions["old"])
 
-    def open(self, name: str) -> list[Partition]:
+    def sites(self, name: str) -> list[Site]:
+        """Where this side of the store's partitions is. Raises UnknownStateStoreError, StoreNotReadyError."""
+        return [site for _, site in self._places(name)]
+
+    def is_new(self, definition: StoreDefinition) -> bool:
+        """Whether a definition of this object is that of the new store."""
+        return definition is self._definitions["new"]
+
+    def _places(self, name: str) -> list[tuple[StorePartition, Site]]:
         standing = self._standing()
         found = [(each, self._site(each, standing)) for each in self._partitions(name, standing)]
-        sites = [(each, site) for each, site in found if site is not None]
+        return [(each, site) for each, site in found if site is not None]
+
+    def open(self, name: str) -> list[Partition]:
+        sites = self._places(name)
         check_one_directory_each(site for _, site in sites)
         self._owners.watch(file for _, site in sites for file in site.lock_files)
         return [PinnedPartition(site, self._owners, partial(self._locate, each)) for each, site in sites]

@@ -1,0 +1,1 @@
+"""State as rows: which ranges of which RocksDB directories are read, and as which columns."""

@@ -1,0 +1,380 @@
+"""The rows of one store: ranges of its RocksDB directories, read beside its owner, each as of its own opening.
+
+A range is what one task reads. Ranges are cut by the indexes of SST files, hold about the same bytes, and cover every
+possible key; small segments of a window store share one. A damaged table, a directory that is gone and one that
+another store has taken since are errors, never fewer rows. What a plan cannot know is read all the same: the segments
+that come later, by the last range of their store partition, and none of those that their owner removes as expired.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from formats import Format
+from migrate.batch.plan.cut import cut
+from migrate.batch.preflight.check import with_retries
+from migrate.batch.source.snapshot import find_snapshot
+from migrate.batch.source.source import files_of
+from migrate.engine.chunk_source import ChunkSource, Inputs
+from migrate.errors import RefusedError, StoreNotReadyError, system_errors_explained
+from migrate.model.key_range import KeyRange
+from migrate.model.plan import FamilyMapping
+from migrate.queries.open.partition import Site, StoreDefinition
+from migrate.queries.open.store_sources import (
+    DirectoryStores,
+    MigrationStores,
+    check_one_directory_each,
+    chosen_store,
+)
+from migrate.queries.views.windowed_views import Asked
+from migrate.spec.spec import Spec
+from migrate.stores.batch import Batch
+from migrate.stores.cursor_file import check_not_half_converged
+from migrate.stores.lock import holds_for_us, lock_holders
+from migrate.stores.rocksdb.database import Database, family_names, open_read_only
+from migrate.stores.rocksdb.layout import database_files, identity_of, is_rocksdb
+from migrate.stores.rocksdb.openings import HeldDirectory, open_pooled, pooled
+from migrate.stores.rocksdb.scan import refuse_columns
+from migrate.systems import get_system
+from migrate.systems.families import family_mappings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from migrate.engine.rows.row_reader import RowReader
+
+RowSide = Literal["old", "new", "snapshot"]
+RANGE_BYTES = 64 << 20
+"""Of keys and values before compression, which one task reads in about a second."""
+_WHOLE = 1 << 62
+"""A store partition that is in use is one range: what two openings find is of two times."""
+_BATCH_RECORDS = 16 << 10
+_BATCH_BYTES = 8 << 20
+_AGAIN = "load it again; a snapshot holds still: stateferry snapshot SPEC, then side = snapshot"
+
+
+@dataclass(frozen=True, slots=True)
+class RowSelection:
+    """What is read of a store, and decoded."""
+
+    columns: tuple[str, ...] = ()
+    """In this order; none: all that the format has."""
+    from_key: bytes | None = None
+    """The first serialized key, and the one behind the last; None: unbounded."""
+    to_key: bytes | None = None
+    window_size_ms: int | None = None
+    """The size of each window, which a window store does not hold; None: windows have no end."""
+    is_permissive: bool = False
+    """Whether a record that cannot be decoded is a row with the reason in `_error`, and no error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A range of one column family of a RocksDB directory."""
+
+    directory: str
+    family: str
+    keys: KeyRange
+    identity: str
+    """RocksDB's own of the directory, as the range was cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class RangeTask:
+    """What one task reads."""
+
+    store_partition: str
+    task: str
+    partition: int | None
+    number: int
+    """Of the range in its store partition, from 0 on."""
+    pieces: tuple[Piece, ...]
+    size: int
+    """Bytes of keys and values, about, before compression."""
+    is_in_use: bool
+    """Whether an application has the store open, which may remove files of it."""
+    place: str
+    """The directory of the store partition."""
+    segments: frozenset[str] | None = None
+    """Of a windowed store's last range, those that there were; it reads the others."""
+
+
+@dataclass(frozen=True)
+class RangeReading:
+    """How ranges of one store become rows. Pickles."""
+
+    definition: StoreDefinition
+    selection: RowSelection
+
+    @cached_property
+    def rows(self) -> RowReader:
+        """What makes rows of entries. Raises SpecError for an unknown column."""
+        chosen = self.selection
+        from migrate.engine.rows.row_reader import RowReader  # loads pyarrow
+
+        return RowReader(
+            self.definition.stored,
+            columns=chosen.columns,
+            window_size_ms=chosen.window_size_ms or self.definition.window_size_ms,
+            permissive=chosen.is_permissive,
+        )
+
+    @system_errors_explained()
+    def read(self, task: RangeTask) -> Iterator[pa.RecordBatch]:
+        """The rows of a range, as its files are now.
+
+        Raises CorruptionError for a damaged table, StoreNotReadyError where the directory is gone or another store's,
+        and ConversionError for a record that cannot be decoded, unless that is permitted.
+        """
+        for piece in (*task.pieces, *self._since(task)):
+            with ExitStack() as stack:
+                if self._has_expired(piece, task):
+                    continue
+                opened = with_retries(partial(self._open, piece, task, stack), is_in_use=task.is_in_use)
+                for batch in _larger(self._entries(opened, piece)):
+                    yield self.rows.rows(batch, task.task, task.partition, piece.family)
+                    del batch
+
+    def _since(self, task: RangeTask) -> Iterator[Piece]:
+        """Segments that came since the ranges were cut."""
+        if task.segments is None:
+            return
+        keys, store = _stored_range(self.definition.stored, self.selection), Path(task.store_partition).name
+        start = get_system(self.definition.stored.system).segments.start
+        for directory in sorted(Path(task.place).iterdir()):
+            is_new = directory.name not in task.segments and start(store, directory.name) is not None
+            if is_new and is_rocksdb(directory):
+                for family in _families(family_names(directory), self.definition.stored, directory):
+                    yield Piece(str(directory), family, keys, identity_of(directory))
+
+    def _has_expired(self, piece: Piece, task: RangeTask) -> bool:
+        """Whether it is a segment that the owner has removed."""
+        is_segment = self.definition.stored.is_segmented and piece.directory != task.place
+        return is_segment and task.is_in_use and not Path(piece.directory).exists() and Path(task.place).is_dir()
+
+    def _open(self, piece: Piece, task: RangeTask, stack: ExitStack) -> Database:
+        stack.close()  # what an earlier attempt opened
+        directory = Path(piece.directory)
+        if not directory.is_dir() or identity_of(directory) != piece.identity:
+            raise StoreNotReadyError(
+                f"{directory} of the store partition {task.store_partition} was removed or replaced while it was read",
+                hint=_AGAIN,
+            )
+        opening = pooled(_open_every_file, directory) if task.is_in_use else open_pooled(directory)
+        database = stack.enter_context(opening)
+        check_not_half_converged(directory)
+        _families(database.families, self.definition.stored, directory)
+        return database
+
+    def _entries(self, database: Database, piece: Piece) -> Iterator[Batch]:
+        stored = self.definition.stored
+        older = tuple(each.name for each in stored.older_families)
+        mapping = FamilyMapping(source=piece.family, target=piece.family, older=older)
+        source = ChunkSource(Inputs((piece.directory,)), stored, [database])
+        for batch in source.batches(mapping, piece.keys):
+            if stored.has_columns(batch.values):
+                refuse_columns(batch.keys[0], [])
+            yield self._asked_for(batch)
+
+    def _asked_for(self, batch: Batch) -> Batch:
+        """The entries of keys in the wanted range, where a range of stored keys holds others too."""
+        stored, low, high = self.definition.stored, self.selection.from_key, self.selection.to_key
+        if stored.kind == "key-value" or (low is None and high is None):
+            return batch
+        payloads = map(stored.key_payload, batch.keys)
+        return batch.where([(low is None or low <= each) and (high is None or each < high) for each in payloads])
+
+
+class RowSource:
+    """The rows of one store: of a side of a migration, or of a directory."""
+
+    def __init__(self, find: Callable[[], list[Site]], store: str, side: RowSide | None, reading: RangeReading) -> None:
+        """`find`: the store partitions on this host, as they are now; see `rows_of_spec` and `rows_of_path`."""
+        self.store = store
+        self.side = side
+        self.reading = reading
+        self.definition = reading.definition
+        self.read = reading.read
+        self._find = find
+
+    def choosing(self, selection: RowSelection) -> RowSource:
+        """The same store, of which this is read."""
+        return RowSource(self._find, self.store, self.side, RangeReading(self.definition, selection))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The chosen columns. Raises SpecError for an unknown one."""
+        return self.reading.rows.schema
+
+    @system_errors_explained()
+    def tasks(self, range_bytes: int = RANGE_BYTES) -> list[RangeTask]:
+        """The ranges of the store as it is now, of about so many bytes, by store partition and key.
+
+        Raises UnknownStateStoreError where it is not there, RefusedError where it is not of its format or an adapter
+        still converts it, StoreNotReadyError where it is being moved.
+        """
+        sites = self._find()
+        check_one_directory_each(sites)
+        found = [(site, self._directories(site)) for site in sites]
+        locks = {site.partition.id: {*site.lock_files, *(each / "LOCK" for each in there)} for site, there in found}
+        holders = lock_holders({file for files in locks.values() for file in files})
+        held = {file for file, pid in holders.items() if not holds_for_us(pid)}
+        tasks = []
+        for site, there in found:
+            is_in_use = not held.isdisjoint(locks[site.partition.id])
+            tasks += self._tasks_of(site, there, _WHOLE if is_in_use else range_bytes, is_in_use=is_in_use)
+        return tasks
+
+    def state_of(self, task: RangeTask) -> str:
+        """A digest of the files behind a range, as they are now: the same files give the same rows."""
+        files = [files_of(Path(directory)) for directory in dict.fromkeys(each.directory for each in task.pieces)]
+        return hashlib.sha256(repr(files).encode()).hexdigest()
+
+    def _directories(self, site: Site) -> list[Path]:
+        if site.definition != self.definition:
+            raise StoreNotReadyError(
+                f"{site.partition.id} is in another format than other tasks: a cut-over is in progress",
+                hint="finish the cut-over, or name one side of the migration: old or new",
+            )
+        try:
+            return [each.name for _, each in site.segments(HeldDirectory(site.path))]
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise StoreNotReadyError(
+                f"the store partition {site.partition.id} is not in {site.path}: it is being moved, or was removed",
+                hint="bring its directory back, or load it again",
+            ) from error
+
+    def _tasks_of(self, site: Site, directories: list[Path], range_bytes: int, *, is_in_use: bool) -> list[RangeTask]:
+        shares: list[tuple[tuple[Piece, ...], int]] = [((), 0)]
+        for piece, weight in (each for directory in directories for each in self._pieces(directory, range_bytes)):
+            pieces, size = shares[-1]
+            if pieces and size + weight > range_bytes:
+                shares.append(((piece,), weight))
+            else:
+                shares[-1] = ((*pieces, piece), size + weight)
+        partition, place = site.partition, str(site.path)
+        found = [
+            RangeTask(partition.id, partition.task, site.number, number, *share, is_in_use, place)
+            for number, share in enumerate(shares)
+        ]
+        if partition.has_segments:
+            found[-1] = replace(found[-1], segments=frozenset(each.name for each in directories))
+        return found
+
+    def _pieces(self, directory: Path, range_bytes: int) -> Iterator[tuple[Piece, int]]:
+        check_not_half_converged(directory)
+        stored, identity = self.definition.stored, identity_of(directory)
+        wanted = _stored_range(stored, self.reading.selection)
+        tables = [(file, b"") for file in database_files(directory).immutable if file.suffix == ".sst"]
+        cuts = cut(tables, range_bytes)
+        for family in _families(family_names(directory), stored, directory):
+            for keys, size in zip(cuts.ranges, cuts.sizes, strict=True):
+                if not (inside := _both(keys, wanted)).is_empty:
+                    yield Piece(str(directory), family, inside, identity), size
+
+
+def _families(there: tuple[str, ...], stored: Format, directory: Path) -> list[str]:
+    """The column families of records. Raises RefusedError where the directory is not of the format."""
+    try:
+        return [each.source for each in family_mappings(there, stored, stored, directory)]
+    except RefusedError as error:
+        hint = "name the format that the store has; `stateferry inspect` shows what is there"
+        raise RefusedError(error.message, hint=hint) from error
+
+
+def _open_every_file(directory: Path) -> AbstractContextManager[Database]:
+    return open_read_only(directory, all_files=True)
+
+
+def _both(one: KeyRange, other: KeyRange) -> KeyRange:
+    starts = [each for each in (one.start, other.start) if each is not None]
+    ends = [each for each in (one.end, other.end) if each is not None]
+    return KeyRange(start=max(starts, default=None), end=min(ends, default=None))
+
+
+def _stored_range(stored: Format, chosen: RowSelection) -> KeyRange:
+    """The stored keys among which are all that were asked for; of a versioned store, whose keys begin with a segment,
+    all."""
+    low, high = chosen.from_key, chosen.to_key
+    if low is not None and high is not None and low >= high:
+        return KeyRange(start=b"\0", end=b"\0")
+    if stored.is_segmented:
+        low, high = Asked(stored.kind == "session", low, high).bounds()
+    return KeyRange() if stored.kind == "versioned" else KeyRange(start=low, end=high)
+
+
+def _larger(batches: Iterator[Batch]) -> Iterator[Batch]:
+    """Batches put together to larger ones, for which each column is made once."""
+    kept: list[Batch] = []
+    records = size = 0
+    for batch in batches:
+        if len(batch):
+            kept.append(batch)
+            records += len(batch)
+            size += batch.size
+        if records >= _BATCH_RECORDS or size >= _BATCH_BYTES:
+            yield _joined(kept)
+            kept, records, size = [], 0, 0
+    if kept:
+        yield _joined(kept)
+
+
+def _joined(batches: list[Batch]) -> Batch:
+    if len(batches) == 1:
+        return batches[0]
+    sizes = {batch.sizes for batch in batches}
+    return Batch(
+        [key for batch in batches for key in batch.keys],
+        [value for batch in batches for value in batch.values],
+        sizes.pop() if len(sizes) == 1 else None,
+        joined_keys=b"".join(batch.joined_keys for batch in batches),
+        joined_values=b"".join(batch.joined_values for batch in batches),
+    )
+
+
+@system_errors_explained()
+def rows_of_path(path: Path, store: str, definition: StoreDefinition, selection: RowSelection) -> RowSource:
+    """The rows of a store in an application's directory, or of a RocksDB directory by itself.
+
+    Raises SpecError for an unknown format.
+    """
+    stores = DirectoryStores(path, {store: definition}, convert={}, old_key={}, stale=True, refresh=0)
+    return RowSource(partial(stores.sites, store), store, None, RangeReading(definition, selection))
+
+
+@system_errors_explained()
+def rows_of_spec(
+    spec: Spec, store: str | None = None, *, side: RowSide | None = None, selection: RowSelection | None = None
+) -> RowSource:
+    """The rows of a migration's store, by its old or its new name; None: the only one.
+
+    `side`: None: what the application uses now. Raises SpecError where the spec has several stores, and
+    UnknownStateStoreError where it has none of this name.
+    """
+    stores = MigrationStores(spec, "old" if side == "snapshot" else side or "live", stale=True, refresh=0)
+    name = chosen_store(spec, store)
+    definition = stores.definition(name)
+    find = partial(_snapshot_sites, spec, name, definition) if side == "snapshot" else partial(stores.sites, name)
+    found: RowSide = side or ("new" if stores.is_new(definition) else "old")
+    return RowSource(find, name, found, RangeReading(definition, selection or RowSelection()))
+
+
+def _snapshot_sites(spec: Spec, store: str, definition: StoreDefinition) -> list[Site]:
+    taken = find_snapshot(spec)
+    return [
+        Site(
+            path=taken.home / "snapshot" / each.id,
+            application=taken.path,
+            partition=each,
+            system=taken.system,
+            definition=definition,
+        )
+        for each in taken.partitions
+        if each.store == store
+    ]
