@@ -8,17 +8,13 @@ from __future__ import annotations
 import logging
 import os
 import re
-import shutil
 import signal
 import socket
 import sys
-import tempfile
 import threading
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from importlib.resources import as_file, files
-from importlib.util import cache_from_source
 from pathlib import Path
 
 from py4j.java_gateway import JavaGateway, JVMView
@@ -27,11 +23,11 @@ from pyspark import SparkConf, SparkContext, SparkFiles
 from pyspark.find_spark_home import _find_spark_home
 
 from jobs.java import find_java_home
+from jobs.packing import packed
 from migrate.batch.chunk.executor import STARTS, check_master
 from migrate.batch.log import SPARK_LOGGER
 from migrate.errors import MigrationError, RefusedError
 from migrate.library_messages import beginning
-from migrate.model.packages import OUR_PACKAGES, PLACE
 
 _LOCAL = re.compile(r"local(\[.*\])?")
 _LOOPBACK = "127.0.0.1"
@@ -217,7 +213,10 @@ def _with_code(context: SparkContext, files: list[Path]) -> Iterator[None]:
     before = environment.get("PYTHONSAFEPATH", "")
     environment["PYTHONSAFEPATH"] = "1"
     try:
-        for file in (*files, _packages()):  # the last one comes first on a worker's path
+        for file in (
+            *files,
+            packed(Path(SparkFiles.getRootDirectory())),
+        ):  # the last one comes first on a worker's path
             context.addPyFile(str(file))
         yield
     finally:
@@ -282,22 +281,3 @@ def settings(given: Iterable[tuple[str, str]], master: str | None, environment: 
 def is_local(master: str | None) -> bool:
     """Whether everything runs on this machine, in the driver's JVM and its Python workers."""
     return _LOCAL.fullmatch(master or "") is not None
-
-
-def _packages() -> Path:
-    """A zip of our packages: a copy, where they were imported from one, since that one may come late on the path.
-
-    It is among Spark's own files, until Spark removes them: executors that start late fetch it.
-    """
-    folder = Path(tempfile.mkdtemp(prefix="stateferry-", dir=SparkFiles.getRootDirectory()))
-    archive = folder / f"{folder.name}.zip"  # another name in each run: a session takes a name from one place only
-    if not PLACE.is_dir():
-        return Path(shutil.copyfile(PLACE, archive))
-    with zipfile.ZipFile(archive, "w") as out:
-        for package in OUR_PACKAGES:
-            for file in sorted((PLACE / package).rglob("*.py")):
-                out.write(file, file.relative_to(PLACE))
-                compiled = Path(cache_from_source(str(file)))
-                if compiled.is_file():  # Python uses it if it is its own and of this source
-                    out.write(compiled, file.relative_to(PLACE).with_suffix(".pyc"))
-    return archive

