@@ -67,7 +67,7 @@ test-delta: ## the jobs on the PySpark that delta-spark takes, and a ledger read
 	$(MAKE) VENV=.venv-delta EXTRAS=all,delta,dev test-spark-submit
 
 test-spark-submit: setup
-	$(WITH_JAVA) $(PYTEST) tests/spark/test_spark_submit.py -m 'not long'
+	$(WITH_JAVA) $(PYTEST) tests/spark/test_spark_submit.py tests/spark/test_spark_reads_exports.py -m 'not long'
 
 test-long: test-more test-random test-kill test-lazy test-mutants ## whatever `make test` leaves out: hours; before a release
 

@@ -52,6 +52,7 @@ _HOMES = {
     "migrate.model.comparison": "Totals Verification",
     "migrate.model.engine_choice": "EngineChoice",
     "migrate.model.events": "Event",
+    "migrate.model.exports": "ExportReport",
     "migrate.model.preview": "RejectReason Shown",
     "migrate.model.reports": (
         "AbandonReport Behind CatchUpReport ChangelogReport Column Concern Held RejectsReport RunReport SetBack "
@@ -78,6 +79,7 @@ _HOMES = {
     "migrate.queries.views.windowed_views": "SessionView WindowValue WindowView WindowedValue",
     "migrate.queries.views.view_types": "QueryableStoreType QueryableStoreTypes",
     "migrate.queries.views.versioned_view": "VersionedView",
+    "migrate.rows.export_table": "export",
     "migrate.spec.sections": ("ChangelogSection ConversionSection MovedStore RunSection SourceSection TargetSection"),
     "migrate.spec.spec": "Spec load_spec",
     "migrate.stores.state_store": "Records State StateStore",

@@ -76,6 +76,7 @@ from migrate.model.comparison import Totals as Totals
 from migrate.model.comparison import Verification as Verification
 from migrate.model.engine_choice import EngineChoice as EngineChoice
 from migrate.model.events import Event as Event
+from migrate.model.exports import ExportReport as ExportReport
 from migrate.model.preview import RejectReason as RejectReason
 from migrate.model.preview import Shown as Shown
 from migrate.model.reports import AbandonReport as AbandonReport
@@ -144,6 +145,7 @@ from migrate.queries.views.windowed_views import SessionView as SessionView
 from migrate.queries.views.windowed_views import WindowedValue as WindowedValue
 from migrate.queries.views.windowed_views import WindowValue as WindowValue
 from migrate.queries.views.windowed_views import WindowView as WindowView
+from migrate.rows.export_table import export as export
 from migrate.spec.sections import ChangelogSection as ChangelogSection
 from migrate.spec.sections import ConversionSection as ConversionSection
 from migrate.spec.sections import MovedStore as MovedStore

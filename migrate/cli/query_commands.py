@@ -1,4 +1,4 @@
-"""The verbs that answer queries: get, serve; and the options of `serve` on which host has which partition."""
+"""The verbs that show what stores hold: get, export, serve; and the options of `serve` on which host has what."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from migrate.queries.host_options import HostOptions
 
 if TYPE_CHECKING:
     from migrate.queries.queryable_stores import QueryableStores
+    from migrate.rows.row_source import RowSide
     from migrate.spec.spec import Spec
 
 
@@ -101,6 +102,44 @@ def get(spec: Spec, key: str, *, store: str | None, window: str | None, is_base6
 
     report = SideBySideStores(spec).get(store, key, stated_window(window), is_base64=is_base64)
     current_output().show(report, show_get)
+
+
+@click.command()
+@spec_verb
+@click.option("--to", "table", required=True, type=click.Path(), help="The directory of the Delta table.")
+@click.option("--store", help="The store, where the spec has several.")
+@click.option(
+    "--side",
+    type=click.Choice(["old", "new", "snapshot"]),
+    help="The old or the new store of the migration, or its snapshot. [default: the store that the application uses]",
+)
+@click.option("--columns", default="", metavar="NAME,...", help="The columns to write, beside `task`. [default: all]")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Read and write in N processes of this machine.",
+)
+def export(spec: Spec, *, table: str, store: str | None, side: RowSide | None, columns: str, jobs: int) -> None:
+    """Write the records of a store to a Delta table, without Spark and Java.
+
+    Each record is a row, decoded by the serdes of the spec. The directory is new, or has earlier exports of the store:
+    each is a version of the table, so that `VERSION AS OF` shows the state as it was. Only reads the store, at any time
+    of a migration, and beside a running application too. If it is interrupted or killed, the same command continues.
+
+    \b
+    stateferry export migration.toml --to /data/orders
+    stateferry export migration.toml --to /data/orders --side new --columns key,timestamp
+    stateferry export migration.toml --to /data/orders --jobs 4
+    """
+    from migrate.rows.export_table import export as export_rows
+    from migrate.show.text.report_text import show_export
+
+    names = [name for each in columns.split(",") if (name := each.strip())]
+    report = export_rows(spec, table, store=store, side=side, columns=names, jobs=jobs)
+    current_output().show(report, show_export)
 
 
 @click.command()
@@ -194,5 +233,5 @@ def _stores(
     return QueryableStores.of_directory(place, {of_a_path["store"]: definition}, stale=True)
 
 
-VERBS = (get, serve)
+VERBS = (get, export, serve)
 """In the order of work, as the help lists them."""

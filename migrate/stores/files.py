@@ -146,7 +146,7 @@ def _link_new(source: Path, target: Path) -> None:
             raise
         raise RefusedError(
             f"cannot make a hard link in {target.parent}: {error.strerror}",
-            hint="put work_dir on a file system that has hard links",
+            hint="choose a directory on a file system that has hard links",
         ) from error
 
 
@@ -313,7 +313,7 @@ def delta_uri(folder: Path) -> str:
     if (found := _NOT_FOR_DELTA.search(str(path))) is not None:
         raise RefusedError(
             f"the path {str(path)!r} contains {found[0]!r}, with which delta-rs opens no table",
-            hint="choose another work_dir, or rename that directory",
+            hint="choose another directory, or rename that one",
         )
     return path.as_uri()
 

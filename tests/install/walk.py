@@ -117,6 +117,7 @@ def commands(folder: Path) -> dict[str, str]:
 
     state, spec = str(folder / "state/orders-app"), str(folder / "migration.toml")
     arguments = {
+        "export": [spec, "--to", str(folder / "exported")],
         "formats": [],
         "get": [spec, "order-000001"],
         "init": [state, "--store", "orders", "--to", TARGET, "--output", "-"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from migrate.batch.chunk.compare_stores import CountTask, VerifyTask, run_verify_task
@@ -14,11 +15,26 @@ from migrate.batch.stop import never_stop
 from migrate.errors import MigrationError, explain_system_error
 from migrate.model.changelogs import Produced, Tail, Times
 from migrate.model.comparison import Reread, Verified
+from migrate.model.exports import ExportedRange
 from migrate.model.receipt import Receipt
 from migrate.spec.fingerprint import tracking_imports
 
-Task = RewriteTask | VerifyTask | ProduceTask | RereadTask | TimesTask | TailTask
-TaskResult = Receipt | Verified | Produced | Reread | Times | Tail | MigrationError
+
+class PlainTask(ABC):
+    """A task of a room above this one, which brings its work and loads no code of the user."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Bytes that it reads, about."""
+
+    @abstractmethod
+    def work(self, check: Callable[[], None]) -> ExportedRange:
+        """Do the work; `check` is called with each batch, and may raise."""
+
+
+Task = RewriteTask | VerifyTask | ProduceTask | RereadTask | TimesTask | TailTask | PlainTask
+TaskResult = Receipt | Verified | Produced | Reread | Times | Tail | ExportedRange | MigrationError
 """A MigrationError is one that a further attempt would meet again."""
 _WORK: dict[type[Task], Callable[..., TaskResult]] = {
     RewriteTask: rewrite_chunk,
@@ -45,6 +61,8 @@ def run_tasks(tasks: Sequence[Task], check: Callable[[], None] = never_stop) -> 
 
 def _run(task: Task, check: Callable[[], None]) -> TaskResult:
     try:
+        if isinstance(task, PlainTask):
+            return task.work(check)
         work = _WORK.get(type(task), run_verify_task)
         if isinstance(task, ProduceTask | RereadTask | TimesTask | CountTask):  # none loads the user's code
             return work(task, check)

@@ -253,7 +253,7 @@ def _render(rows: Sequence[Row], file: Path) -> None:
 def as_entry(version: int, rows: Sequence[Row], part: Path | None) -> bytes:
     """The content of an entry; `part`: the data file that renders its rows."""
     now = int(time.time() * 1000)
-    actions = _table_actions() if version == 0 else []
+    actions = table_actions(columns(), "stateferry ledger", SETTINGS) if version == 0 else []
     if part is not None:
         added = {"path": part.name, "partitionValues": {}, "size": part.stat().st_size}
         actions.append({"add": {**added, "modificationTime": now, "dataChange": True}})
@@ -264,15 +264,15 @@ def as_entry(version: int, rows: Sequence[Row], part: Path | None) -> bytes:
     return f"{_SEALED}{with_seal(json.dumps(provenance), beside=rest)}{_SEALED_END}\n{rest}".encode()
 
 
-def _table_actions() -> list[dict[str, Any]]:
-    """What makes the table, as delta-rs writes it."""
+def table_actions(
+    schema: pa.Schema, name: str, settings: dict[str, str], partition_by: Sequence[str] = ()
+) -> list[dict[str, Any]]:
+    """What makes a table, as delta-rs writes it: its protocol and its metadata."""
     from deltalake import DeltaTable, Schema
 
     with tempfile.TemporaryDirectory(prefix="stateferry-") as folder:
-        table = Path(folder)
-        DeltaTable.create(
-            delta_uri(table), Schema.from_arrow(columns()), name="stateferry ledger", configuration=SETTINGS
-        )
+        table, made = Path(folder), Schema.from_arrow(schema)
+        DeltaTable.create(delta_uri(table), made, name=name, configuration=settings, partition_by=[*partition_by])
         actions = map(json.loads, entry_file(table, 0).read_bytes().splitlines())
         return [action for action in actions if {*action} & {"protocol", "metaData"}]
 

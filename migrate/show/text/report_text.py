@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from migrate.dry_run.dry_run_report import ChangelogPlan
 from migrate.model.comparison import Totals, Verification
 from migrate.model.display import duration, moment, plural, rate, share, size
+from migrate.model.exports import ExportReport
 from migrate.model.preview import RejectReason, shown_key
 from migrate.model.reports import (
     AbandonReport,
@@ -131,6 +132,22 @@ def show_rejects(report: RejectsReport, output: Output) -> list[str]:
         "next": report.next_step,
     }
     return output.layout.facts(rows | _ids(report.migration_id, "", output))
+
+
+def show_export(report: ExportReport, output: Output) -> list[str]:
+    """What an export wrote, and where it can be read."""
+    which = "the snapshot" if report.side == "snapshot" else f"the {report.side} store"
+    kept = f", {report.kept_ranges} of them by an interrupted export" if report.kept_ranges else ""
+    rows = {
+        "store": f"{report.store} ({which})",
+        "table": str(report.table),
+        "version": str(report.version),
+        "columns": ", ".join(f"{column.name} {column.type}" for column in report.columns),
+        "rows": f"{report.records:,}, in {plural(report.files, 'file')} ({size(report.size)})",
+        "ranges": f"{report.ranges:,}{kept}",
+        "time": duration(report.seconds),
+    }
+    return output.layout.facts(rows)
 
 
 def show_sweep(report: SweepReport, output: Output) -> list[str]:
