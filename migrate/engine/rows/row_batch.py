@@ -11,7 +11,8 @@ import numpy as np
 from formats import EntryError, Format
 from formats.layout import HEADERS, HISTORY, PAYLOAD_FIELD, Field
 from formats.wide_columns import NOT_A_PAIR, WideColumns
-from migrate.engine.rows.payload_columns import Decoded, Rows, spread, times
+from migrate.engine.rows.arrays import Rows, spread
+from migrate.engine.rows.payload_columns import Decoded, times
 from migrate.engine.rows.spans import Spans, cut_fields
 from migrate.engine.rows.versions import Versions, versions_of
 from migrate.stores.batch import Batch

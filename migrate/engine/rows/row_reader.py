@@ -12,6 +12,7 @@ import pyarrow as pa
 from formats import Format
 from formats.layout import EXPIRY, HEADERS, PAYLOAD, SEQUENCE, TIMESTAMP, UNKNOWN_TIME, WINDOW_END, WINDOW_START
 from formats.serde import BYTES, Serde
+from migrate.engine.rows.arrays import of_numpy, repeated
 from migrate.engine.rows.payload_columns import Decoded, PayloadColumn, decode_headers, times
 from migrate.engine.rows.row_batch import RowBatch
 from migrate.engine.rows.row_types import ERROR, TIME, row_schema
@@ -66,17 +67,22 @@ class RowReader:
         if own := self.known.metadata_keys:
             batch = batch.where([not key.startswith(own) for key in batch.keys])
         cut = RowBatch(self._stored, batch)
-        constants = {"task": task, "partition": partition, "family": family}
+        is_null = np.full(len(cut), partition is None)
+        constants = {
+            "task": repeated(task, len(cut)),
+            "partition": of_numpy(np.full(len(cut), partition or 0, np.int32), pa.int32(), is_null),
+            "family": repeated(family, len(cut)),
+        }
         columns, reasons = [], dict[int, str]()
         for field in self.schema:
             if field.name in constants:
-                columns.append(pa.repeat(pa.scalar(constants[field.name], field.type), len(cut)))
+                columns.append(constants[field.name])
             elif field.name != ERROR:
                 array, found = self._column(cut, field.name)
                 columns.append(array)
                 reasons = found | reasons
         if self.permissive:
-            columns.append(pa.array([reasons.get(row) for row in range(len(cut))], pa.string()))
+            columns.append(_texts(reasons, len(cut)))
         elif reasons:
             row = min(reasons)
             raise _unreadable(cut.stored_keys[row], task, reasons[row])
@@ -136,8 +142,12 @@ class RowReader:
         return times(ends, np.zeros(len(spans), np.bool_))
 
 
+def _texts(reasons: dict[int, str], count: int) -> pa.Array:
+    return pa.array(map(reasons.get, range(count)), pa.string()) if reasons else pa.nulls(count, pa.string())
+
+
 def _sequence(spans: Spans) -> Decoded:
-    return pa.array(spans.matrix(4).view(">i4").ravel().astype(np.int32), pa.int32()), {}
+    return of_numpy(spans.matrix(4).view(">i4").ravel().astype(np.int32), pa.int32()), {}
 
 
 _PARTS = {

@@ -10,12 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from formats.layout import PAYLOAD, Field, Framing
+from migrate.engine.rows.arrays import Bytes, Mask, Numbers, Rows, of_numpy
 from migrate.errors import ChunkFailedError
 from migrate.stores.batch import Buffer
 
-Bytes = npt.NDArray[np.uint8]
-Numbers = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 _WORD = 8
 _MOST = (1 << 31) - 1
 _ENDS = np.uint64(0x8080808080808080)
@@ -57,7 +55,7 @@ class Spans:
     def sizes(self) -> Numbers:
         return self.ends - self.starts
 
-    def some(self, rows: npt.NDArray[np.intp]) -> Spans:
+    def some(self, rows: Rows) -> Spans:
         """These spans, whose numbers ascend."""
         return self if len(rows) == len(self) else Spans(self.data, self.starts[rows], self.ends[rows])
 
@@ -73,14 +71,14 @@ class Spans:
         """The spans as an array of `binary` or `string`; text is not checked."""
         count = len(self)
         if not count:
-            return pa.array([], kind)
+            return pa.nulls(0, kind)
         if (self.starts[1:] == self.ends[:-1]).all():
             offsets = np.append(self.starts, self.ends[-1:]).astype(np.int32)
             return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(offsets), pa.py_buffer(self.data)])
         offsets = np.stack([self.starts, self.ends], axis=1).astype(np.int32).ravel()
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self.data)]
         gaps_too = pa.Array.from_buffers(kind, 2 * count - 1, buffers)
-        return gaps_too.take(pa.array(np.arange(0, 2 * count, 2)))
+        return gaps_too.take(of_numpy(np.arange(0, 2 * count, 2)))
 
 
 def read_words(data: Bytes, at: Numbers) -> npt.NDArray[np.uint64]:

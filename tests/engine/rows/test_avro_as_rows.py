@@ -5,6 +5,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -12,14 +13,18 @@ from hypothesis import strategies as st
 
 from formats import EntryError
 from formats.avro.resolving import write
-from formats.avro.schema import AvroSchema
+from formats.avro.schema import AvroSchema, types_of
 from formats.registry import get_format
+from formats.serdes.avro_frame import Frame, SchemaId
 from formats.serdes.avro_serde import AvroSerde
+from migrate.engine.rows.avro_columns import read_columns
 from migrate.engine.rows.row_reader import RowReader
 from migrate.engine.rows.row_types import payload_type
 from migrate.engine.rows.row_values import arrow_serde
+from migrate.engine.rows.spans import Spans
 from migrate.errors import SpecError
 from migrate.stores.batch import Batch
+from tests.formats.serdes.schemas import GUID, NEW, OLD, SECOND_GUID
 
 PLAIN = get_format("kafka-streams.key-value")
 UTC_TIME, LOCAL = pa.timestamp("us", tz="UTC"), pa.timestamp("us")
@@ -207,3 +212,54 @@ def test_a_map_that_holds_a_key_twice_is_not_a_row() -> None:
     serde = _serde({"type": "map", "values": "int"})
     _check(serde, [b"\x04\x02a\x02\x02b\x04\x00", b"\x04\x02a\x02\x02a\x04\x00", b"\x00"])
     assert _one_by_one(serde, [b"\x04\x02a\x02\x02a\x04\x00"])[1] == ["a map holds a key twice"]
+
+
+@pytest.mark.parametrize("schema, values", [(of, values) for of, _, values in CASES] + [(ORDER, ORDERS)], ids=str)
+@settings(max_examples=10)
+@given(data=st.data())
+def test_what_a_writer_writes_is_read_in_step(
+    schema: object, values: st.SearchStrategy[Any], data: st.DataObject
+) -> None:
+    """The one-by-one reader would hide it behind the same rows."""
+    serde = _serde(schema)
+    parsed = serde.schemas[0][1]
+    payloads = [write(each, parsed) for each in data.draw(st.lists(values, min_size=1, max_size=6))]
+    whole = Spans.of(b"".join(payloads), np.array([*map(len, payloads)]))
+    array, marked = read_columns(types_of(parsed), whole, payload_type(serde))
+    wanted, reasons = _one_by_one(serde, payloads)
+    assert marked.tolist() == [reason is not None for reason in reasons]
+    assert array.filter(pa.array(~marked)).equals(wanted.filter(pa.array(~marked)))
+
+
+LISTS = {"type": "array", "items": ["null", "string"]}
+
+
+@pytest.mark.parametrize("sizes", [[0, 1, 200, 3] * 9, [70] * 40, [500] + [1] * 40, [0] * 20])
+def test_arrays_of_many_sizes(sizes: list[int]) -> None:
+    serde = _serde(LISTS)
+    values = [
+        [None if each % 3 else f"item {each} of {number}" for each in range(size)] for number, size in enumerate(sizes)
+    ]
+    _check(serde, [serde.encode(value) for value in values])
+
+
+def test_an_array_in_several_blocks() -> None:
+    serde = _serde({"type": "array", "items": "int"})
+    payloads = [b"\x02\x02\x02\x04\x00", b"\x03\x04\x02\x04\x02\x06\x00", b"\x02\x02\x00", b"\x02\x02\x02"]
+    _check(serde, payloads)
+    assert _one_by_one(serde, payloads)[0].to_pylist() == [[1, 2], [1, 2, 3], [1], None]
+
+
+@pytest.mark.parametrize("frame, ids", [("confluent", (1, 2)), ("apicurio", (1, 2)), ("glue", (GUID, SECOND_GUID))])
+@settings(max_examples=40)
+@given(data=st.data())
+def test_frames(frame: Frame, ids: tuple[SchemaId, SchemaId], data: st.DataObject) -> None:
+    old, new = (AvroSerde(((name, schema),), frame) for name, schema in zip(ids, (OLD, NEW), strict=True))
+    olds = st.fixed_dictionaries({"a": TEXT, "n": INT}).map(old.encode)
+    news = st.fixed_dictionaries({"n": LONG, "b": TEXT}).map(new.encode)
+    payloads = data.draw(st.lists(olds | news | st.binary(max_size=20) | olds.flatmap(_damaged), max_size=8))
+    _check(AvroSerde((*old.schemas, *new.schemas), frame), payloads)
+
+
+def test_a_key_of_a_map_that_is_not_text() -> None:
+    _check(_serde({"type": "map", "values": "int"}), [b"\x02\x02\xff\x04\x00", b"\x02\x02a\x04\x00"])

@@ -2,6 +2,8 @@
 
 import math
 import struct
+import subprocess
+import sys
 from typing import Any
 from uuid import UUID
 
@@ -91,7 +93,8 @@ def test_a_column_is_what_the_serde_decodes(serde: Serde, data: st.DataObject) -
     assert [each is None for each in rows["_error"].to_pylist()] == [is_right for _, is_right in wanted]
     strict = RowReader(PLAIN, value=serde, columns=["value"])
     if all(is_right for _, is_right in wanted):
-        assert strict.rows(batch, "0_0", 0)["value"].equals(rows["value"])
+        found = strict.rows(batch, "0_0", 0)["value"]
+        assert [_shown(each) for each in found.to_pylist()] == [each for each, _ in wanted]
     else:
         first = next(number for number, (_, is_right) in enumerate(wanted) if not is_right)
         with pytest.raises(ConversionError, match="its value is not what the serde") as caught:
@@ -173,3 +176,21 @@ def test_a_schema_that_headers_name(part: Part) -> None:
     ).rows(batch, "0_0", 0)
     assert rows[part].to_pylist() == [{"a": "x", "n": 5}, {"a": "x", "n": 5}, None]
     assert [each is None for each in rows["_error"].to_pylist()] == [True, True, False]
+
+
+def test_rows_are_read_without_pandas() -> None:
+    """Which Arrow imports on its own for an array of numpy's: it would be in each worker's memory."""
+    program = """
+import sys
+from formats.serdes.text import StringSerde
+from formats.registry import get_format
+from migrate.engine.rows.row_reader import RowReader
+from migrate.stores.batch import Batch
+known = get_format("kafka-streams.headers-window")
+value = known.value_layout.pack(b"v", {})
+batch = Batch([b"k" + bytes(12), b"kk" + bytes(12)], [value] * 2)
+rows = RowReader(known, key=StringSerde(), window_size_ms=5).rows(batch, "0_0", 0)
+print(len(rows), "pandas" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "2 False\n"
