@@ -123,6 +123,13 @@ def spark_queries(folder: str, rounds: int) -> Facts:
     return queries(folder, rounds)
 
 
+def avro_rows(route: str, file: str) -> Facts:
+    """Rows of Arrow, which takes memory once it is imported."""
+    from benchmarks.rows import read_values
+
+    return read_values(route, file)
+
+
 JOBS: dict[str, Callable[..., Facts]] = {
     **canned.JOBS,
     **changelogs.JOBS,
@@ -136,6 +143,7 @@ JOBS: dict[str, Callable[..., Facts]] = {
     "route": route,
     "pair": pair,
     "avro": convert_values,
+    "avro-rows": avro_rows,
     "retention": move_segments,
     "digest": digest,
     "chunks": chunks,
