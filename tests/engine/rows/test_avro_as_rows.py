@@ -263,3 +263,36 @@ def test_frames(frame: Frame, ids: tuple[SchemaId, SchemaId], data: st.DataObjec
 
 def test_a_key_of_a_map_that_is_not_text() -> None:
     _check(_serde({"type": "map", "values": "int"}), [b"\x02\x02\xff\x04\x00", b"\x02\x02a\x04\x00"])
+
+
+ITEMS = {"type": "array", "items": "int"}
+
+
+DAMAGED: dict[str, tuple[Any, bytes, bytes]] = {
+    "bytes-behind": ("int", b"\x02\x00", b"\x02"),
+    "padded": ("int", b"\x82\x00", b"\x02"),
+    "padded-to-ten": ("long", b"\x80" * 9 + b"\x00", b"\x80" * 9 + b"\x01"),
+    "more-than-32-bits": ("int", b"\x80\x80\x80\x80\x20", b"\x02"),
+    "more-than-64-bits": ("long", b"\x80" * 9 + b"\x02", b"\x02"),
+    "boolean-of-two": ("boolean", b"\x02", b"\x01"),
+    "short-double": ("double", bytes(7), bytes(8)),
+    "into-the-next-record": ("string", b"\x06ab", b"\x06abc"),
+    "negative-length": ("string", b"\x01", b"\x00"),
+    "not-text": ("string", b"\x02\xff", b"\x02a"),
+    "no-such-symbol": (COLOUR, b"\x04", b"\x02"),
+    "no-such-branch": (["null", "int"], b"\x04", b"\x02\x02"),
+    "negative-branch": (["null", "int"], b"\x01", b"\x00"),
+    "no-end-of-items": (ITEMS, b"\x02\x02", b"\x02\x02\x00"),
+    "no-second-item": (ITEMS, b"\x04\x02", b"\x00"),
+    "too-many-digits": (MONEY, b"\x0a\x7f\xff\xff\xff\xff", b"\x02\x01"),
+    "no-digits": (MONEY, b"\x00", b"\x02\x80"),
+    "time-out-of-range": (_logical("long", "timestamp-millis"), b"\xfe" + b"\xff" * 8 + b"\x01", b"\x00"),
+}
+
+
+@pytest.mark.parametrize("schema, damaged, sound", DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_value_leaves_the_others(schema: object, damaged: bytes, sound: bytes) -> None:
+    serde = _serde(schema)
+    _check(serde, [sound, damaged, sound, sound])
+    reasons = _one_by_one(serde, [sound, damaged])[1]
+    assert [reason is None for reason in reasons] == [True, False]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formats import EntryError, Format, StateRecord, Window
+from formats import EntryError, Format, History, StateRecord, Version, Window
 from formats.faust import OFFSET_KEY
 from formats.registry import FORMATS, get_format
 from formats.wide_columns import NOT_A_PAIR, wide_columns
@@ -123,3 +123,25 @@ def test_the_owners_own_keys_are_not_rows() -> None:
     batch = batch_of([(OFFSET_KEY, b"17"), (b'"a"', b"1"), (b'"b"', b"2")])
     rows = RowReader(get_format("faust.table"), columns=["key"]).rows(batch, **PLACE)
     assert plain(rows) == [{"key": b'"a"'}, {"key": b'"b"'}]
+
+
+def test_versions_of_a_key() -> None:
+    known = get_format("kafka-streams.versioned")
+    history = History(0, 40, (Version(30, b"c"), Version(20, None), Version(10, b"a")))
+    batch = batch_of(
+        [known.encode(StateRecord(b"k", None, history=history)), known.encode(StateRecord(b"k", b"d", 50))]
+    )
+    rows = RowReader(known, columns=["key", "value", "valid_from", "valid_to"]).rows(batch, **PLACE)
+    assert [tuple(row.values()) for row in plain(rows)] == [
+        (b"k", b"a", 10_000, 20_000),
+        (b"k", None, 20_000, 30_000),
+        (b"k", b"c", 30_000, 40_000),
+        (b"k", b"d", 50_000, None),
+    ]
+
+
+def test_an_unknown_time_is_null() -> None:
+    known = get_format("kafka-streams.timestamped-key-value")
+    batch = batch_of([known.encode(StateRecord(key, b"v", time)) for key, time in ((b"a", -1), (b"b", -2), (b"c", 0))])
+    rows = RowReader(known, columns=["timestamp"]).rows(batch, **PLACE)
+    assert [row["timestamp"] for row in plain(rows)] == [None, -2_000, 0]

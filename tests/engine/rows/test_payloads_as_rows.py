@@ -194,3 +194,9 @@ print(len(rows), "pandas" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "2 False\n"
+
+
+def test_a_number_of_another_size_is_none() -> None:
+    batch = Batch([b"a", b"b", b"c"], [b"\0\0\0\1", b"\0\0\0\1\0", b"\0"])
+    rows = RowReader(PLAIN, value=NumberSerde("int32"), permissive=True).rows(batch, "0_0", 0)
+    assert rows["value"].to_pylist() == [1, None, None]
