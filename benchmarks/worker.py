@@ -130,6 +130,13 @@ def avro_rows(route: str, file: str) -> Facts:
     return read_values(route, file)
 
 
+def exports(folder: str, store: str, rounds: int) -> Facts:
+    """Ways to write a Delta table; Spark is loaded where it is imported."""
+    from benchmarks.exports import writers
+
+    return writers(folder, store, rounds)
+
+
 JOBS: dict[str, Callable[..., Facts]] = {
     **canned.JOBS,
     **changelogs.JOBS,
@@ -152,6 +159,7 @@ JOBS: dict[str, Callable[..., Facts]] = {
     "dry-run": dry_run,
     "point-gets": point_gets,
     "spark-queries": spark_queries,
+    "export": exports,
 }
 
 
