@@ -52,7 +52,8 @@ def change(spec: Spec) -> None:
 
 
 def test_spark_reads_every_version_and_may_compact_the_table(tmp_path: Path) -> None:
-    spec = orders_spec(tmp_path, conversion={**TEXT, "allow": ["changelog"]})
+    run = {"chunk_size": "64 KiB"}  # several files for each task, and few
+    spec = orders_spec(tmp_path, conversion={**TEXT, "allow": ["changelog"]}, run=run)
     table, bare = tmp_path / "table", tmp_path / "bare"
     first = export(spec, table)
     change(spec)
