@@ -135,11 +135,13 @@ def export(spec: Spec, *, table: str, store: str | None, side: RowSide | None, c
     stateferry export migration.toml --to /data/orders --jobs 4
     """
     from migrate.rows.export_table import export as export_rows
+    from migrate.show.text.progress import start_shown
     from migrate.show.text.report_text import show_export
 
-    names = [name for each in columns.split(",") if (name := each.strip())]
-    report = export_rows(spec, table, store=store, side=side, columns=names, jobs=jobs)
-    current_output().show(report, show_export)
+    output, names = current_output(), [name for each in columns.split(",") if (name := each.strip())]
+    with start_shown(output):
+        report = export_rows(spec, table, store=store, side=side, columns=names, jobs=jobs)
+    output.show(report, show_export)
 
 
 @click.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import logging
 import os
 import re
 import time
@@ -15,22 +16,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from migrate.batch.chunk.executor import here, run_all
+from migrate.batch.chunk.executor import STARTS, here, run_all
 from migrate.batch.chunk.task import PlainTask
 from migrate.batch.ledger.table import SharedCommits
 from migrate.errors import RefusedError, SourceChangedError, SpecError, system_errors_explained
 from migrate.model.exports import ExportedRange, ExportReport
 from migrate.model.reports import Column
 from migrate.rows.export_log import PARTITION_COLUMN, ExportLog, check_is_a_table
-from migrate.rows.row_source import RangeReading, RangeTask, RowSelection, RowSide, RowSource, rows_of_spec
+from migrate.rows.row_source import RANGE_BYTES, RangeReading, RangeTask, RowSelection, RowSide, RowSource, rows_of_spec
 from migrate.spec.spec import Spec
 from migrate.stores.files import fsync_directory, fsync_file, make_directories
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_RANGE_BYTES = 256 << 20
-"""Bytes of keys and values in one range, at most: of those of [run] chunk_size, where that is less."""
+_LOG = logging.getLogger(STARTS)
+_LOG_SECONDS = 10.0
 _ROW_GROUP_BYTES = 32 << 20
 _OURS = re.compile(r"part-\d{5}-\d{5}-[0-9a-f]{12}\.snappy\.parquet|\.part-.+\.tmp")
 """The files of ranges, also those that a killed export was writing."""
@@ -74,7 +75,7 @@ def export(
     check_is_a_table(table)
     _check_apart(spec, table)
     source = rows_of_spec(spec, store, side=side, selection=RowSelection(columns=_with_task(columns)))
-    size = min(int(spec.run.chunk_size), _RANGE_BYTES)
+    size = min(int(spec.run.chunk_size), RANGE_BYTES)
     tasks = [_task_of(source, each, table) for each in source.tasks(size)]
     place = f"store {source.store} of {spec.source_path}"
     make_directories(table)
@@ -228,6 +229,7 @@ def _ranges(
         if each.name not in done
     ]
     waiting: SharedCommits[ExportedRange] = SharedCommits(log.keep)
+    due = time.monotonic() + _LOG_SECONDS
     with here(jobs)(spec) as executor:
         try:
             for finished in run_all(executor, missing, name=spec.name):
@@ -237,6 +239,9 @@ def _ranges(
                     done[task.name] = result
                     waiting.add(result)
                 waiting.commit_due()
+                if time.monotonic() >= due:
+                    _LOG.info("%s: %d of %d ranges are written", spec.name, len(done), len(tasks))
+                    due = time.monotonic() + _LOG_SECONDS
         finally:
             waiting.commit()
     return [done[each.name] for each in tasks], kept

@@ -43,8 +43,8 @@ def progress(output: Output) -> Iterator[Listener]:
 
 
 def start_shown(output: Output) -> AbstractContextManager[None]:
-    """Show what is started and may take long, for a command without a bar."""
-    return _log_shown(output, logging.CRITICAL if output.is_quiet else logging.INFO, (STARTS,))
+    """Show what is started and may take long, and what is tried again, for a command without a bar."""
+    return _log_shown(output, logging.CRITICAL if output.is_quiet else logging.INFO, (RETRIES, STARTS))
 
 
 @contextmanager
