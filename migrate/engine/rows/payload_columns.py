@@ -112,10 +112,8 @@ def _uuid(payloads: Spans, kind: pa.DataType) -> tuple[pa.Array, Mask]:
 
 
 def _number(payloads: Spans, kind: pa.DataType, *, order: str) -> tuple[pa.Array, Mask]:
-    size = kind.bit_width // 8
-    dtype = np.dtype(kind.to_pandas_dtype())
-    column = payloads.matrix(size).view(dtype.newbyteorder(order)).ravel().astype(dtype)
-    wrong = payloads.sizes != size
+    column = payloads.numbers(order, kind.to_pandas_dtype())
+    wrong = payloads.sizes != kind.bit_width // 8
     if kind == pa.float32():  # a signalling NaN: its bits would not be kept everywhere
         bits = column.view(np.int32)
         wrong |= np.isnan(column) & (bits & _QUIET == 0)

@@ -147,7 +147,7 @@ def _texts(reasons: dict[int, str], count: int) -> pa.Array:
 
 
 def _sequence(spans: Spans) -> Decoded:
-    return of_numpy(spans.matrix(4).view(">i4").ravel().astype(np.int32), pa.int32()), {}
+    return of_numpy(spans.numbers(">", np.int32), pa.int32()), {}
 
 
 _PARTS = {

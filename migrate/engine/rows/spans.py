@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -63,9 +64,13 @@ class Spans:
         """The first `size` bytes of each span, as rows; of a shorter span also what follows it."""
         return self.data.take(self.starts[:, None] + np.arange(size), mode="clip")
 
-    def numbers(self, order: str) -> Numbers:
-        """The signed numbers of 8 bytes that the spans are; `order`: "<" or ">"."""
-        return self.matrix(_WORD).view(f"{order}i8").ravel().astype(np.int64, copy=False)
+    def numbers(self, order: str, kind: npt.DTypeLike = np.int64) -> npt.NDArray[Any]:
+        """The numbers that the spans begin with, of up to 8 bytes; `order` of the bytes: "<" or ">"."""
+        size = np.dtype(kind).itemsize
+        words = read_words(self.data, self.starts)
+        if order == ">":
+            words = words.byteswap() >> np.uint64(8 * (_WORD - size))
+        return words.astype(f"<u{size}").view(kind)
 
     def binary(self, kind: pa.DataType) -> pa.Array:
         """The spans as an array of `binary` or `string`; text is not checked."""

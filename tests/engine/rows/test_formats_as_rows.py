@@ -15,7 +15,7 @@ from formats.wide_columns import NOT_A_PAIR, wide_columns
 from migrate.engine.rows.row_reader import RowReader
 from migrate.errors import ConversionError, SpecError
 from migrate.stores.batch import Batch
-from tests.engine.rows.reference import batch_of, expected, is_readable, plain, rows_of
+from tests.engine.rows.reference import MOST, batch_of, expected, is_readable, plain, rows_of
 from tests.formats.entries import entries
 
 FORMAT = pytest.mark.parametrize("known", FORMATS, ids=lambda known: known.id)
@@ -145,3 +145,16 @@ def test_an_unknown_time_is_null() -> None:
     batch = batch_of([known.encode(StateRecord(key, b"v", time)) for key, time in ((b"a", -1), (b"b", -2), (b"c", 0))])
     rows = RowReader(known, columns=["timestamp"]).rows(batch, **PLACE)
     assert [row["timestamp"] for row in plain(rows)] == [None, -2_000, 0]
+
+
+def test_a_time_that_microseconds_do_not_hold_is_an_error() -> None:
+    known = get_format("kafka-streams.session")
+    times = (1 << 63) - 1, -(1 << 63), MOST
+    batch = batch_of([known.encode(StateRecord(b"k", b"v", window=Window(start, 5))) for start in times])
+    rows = plain(RowReader(known, columns=["window_start"], permissive=True).rows(batch, **PLACE))
+    assert sorted((row["window_start"] or 0, row["_error"]) for row in rows if not row["_error"]) == [
+        (MOST * 1000, None)
+    ]
+    assert [row["_error"] for row in rows if row["_error"]] == [
+        f"the time {time} ms is out of the range of a timestamp in microseconds" for time in times[:2]
+    ]

@@ -24,7 +24,7 @@ from formats.serdes.list_serde import ListSerde
 from formats.serdes.numeric import NUMBERS, NumberSerde
 from formats.serdes.text import StringSerde, UuidSerde
 from migrate.engine.rows.row_reader import RowReader
-from migrate.errors import ConversionError, SpecError
+from migrate.errors import ChunkFailedError, ConversionError, SpecError
 from migrate.stores.batch import Batch
 from tests.formats.serdes.schemas import GUID, NEW, OLD, record
 
@@ -135,19 +135,16 @@ def _framed(frame: Frame, *schemas: tuple[SchemaId, AvroSchema]) -> AvroSerde:
 
 def test_payloads_of_several_schemas_are_resolved_to_the_last_one() -> None:
     old, new = _framed("confluent", (1, OLD)), _framed("confluent", (7, NEW))
-    payloads = [
-        old.encode({"a": "x", "n": 5}),
-        new.encode({"n": 6, "b": "y"}),
-        b"\0\0\0\0\x09\x02",
-        b"\0\0\0\0\x01\xff",
-    ]
+    written = [old.encode({"a": "x", "n": 5}), new.encode({"n": 6, "b": "y"}), old.encode({"a": "z", "n": 7})]
+    payloads = [*written, b"\0\0\0\0\x09\x02", b"\0\0\0\0\x01\xff"]
     reader = RowReader(PLAIN, value=_framed("confluent", (1, OLD), (7, NEW)), columns=["value"], permissive=True)
-    rows = reader.rows(Batch([b"a", b"b", b"c", b"d"], payloads), "0_0", 0)
-    assert rows["value"].to_pylist() == [{"n": 5, "b": "none"}, {"n": 6, "b": "y"}, None, None]
-    first, second, third, fourth = rows["_error"].to_pylist()
-    assert (first, second) == (None, None)
-    assert "written by the schema 9, which the spec does not name" in third
-    assert "damaged" in fourth or "needs at least" in fourth
+    rows = reader.rows(Batch([b"a", b"b", b"c", b"d", b"e"], payloads), "0_0", 0)
+    resolved = [{"n": 5, "b": "none"}, {"n": 6, "b": "y"}, {"n": 7, "b": "none"}]
+    assert rows["value"].to_pylist() == [*resolved, None, None]
+    reasons = rows["_error"].to_pylist()
+    assert reasons[:3] == [None] * 3
+    assert "written by the schema 9, which the spec does not name" in reasons[3]
+    assert "damaged" in reasons[4] or "needs at least" in reasons[4]
 
 
 def test_schemas_that_do_not_resolve_are_refused() -> None:
@@ -182,14 +179,17 @@ def test_rows_are_read_without_pandas() -> None:
     """Which Arrow imports on its own for an array of numpy's: it would be in each worker's memory."""
     program = """
 import sys
+from formats import Headers
+from formats.serdes.numeric import NumberSerde
 from formats.serdes.text import StringSerde
 from formats.registry import get_format
 from migrate.engine.rows.row_reader import RowReader
 from migrate.stores.batch import Batch
 known = get_format("kafka-streams.headers-window")
-value = known.value_layout.pack(b"v", {})
+value = known.value_layout.pack(b"1234", {"timestamp": 5, "headers": Headers.of([("a", None)])})
 batch = Batch([b"k" + bytes(12), b"kk" + bytes(12)], [value] * 2)
-rows = RowReader(known, key=StringSerde(), window_size_ms=5).rows(batch, "0_0", 0)
+serdes = {"key": StringSerde(), "value": NumberSerde("int32")}
+rows = RowReader(known, **serdes, window_size_ms=5, permissive=True).rows(batch, "0_0", 0)
 print(len(rows), "pandas" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -200,3 +200,17 @@ def test_a_number_of_another_size_is_none() -> None:
     batch = Batch([b"a", b"b", b"c"], [b"\0\0\0\1", b"\0\0\0\1\0", b"\0"])
     rows = RowReader(PLAIN, value=NumberSerde("int32"), permissive=True).rows(batch, "0_0", 0)
     assert rows["value"].to_pylist() == [1, None, None]
+
+
+def test_a_list_of_avro_values() -> None:
+    serde = ListSerde(_framed("confluent", (1, OLD), (7, NEW)))
+    payload = ListSerde(_framed("confluent", (1, OLD))).encode([{"a": "x", "n": 5}, None])
+    rows = RowReader(PLAIN, value=serde).rows(Batch([b"k"], [payload]), "0_0", 0)
+    assert rows["value"].to_pylist() == [[{"n": 5, "b": "none"}, None]]
+
+
+def test_more_than_a_column_holds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("migrate.engine.rows.spans._MOST", 3)
+    with pytest.raises(ChunkFailedError, match="more than 2 GiB"):
+        RowReader(PLAIN).rows(Batch([b"k"], [b"1234"]), "0_0", 0)
+    assert len(RowReader(PLAIN, columns=["key"]).rows(Batch([b"k"], [b"1234"]), "0_0", 0)) == 1
