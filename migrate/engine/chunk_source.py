@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,13 +12,15 @@ import numpy as np
 
 from formats import Format
 from formats.conversion import upgrade_program
+from formats.partitioners import Partitioner
 from formats.program import IDENTITY, ByteProgram
 from migrate.engine.columns import compile_program
 from migrate.engine.key_times import open_times
+from migrate.engine.split import OldPartition, Split
 from migrate.errors import ChunkFailedError
 from migrate.model.comparison import FamilyCount
 from migrate.model.key_range import KeyRange, show_key
-from migrate.model.plan import DatabasePlan, FamilyMapping, TimeSlice
+from migrate.model.plan import DatabasePlan, FamilyMapping, Share, TimeSlice
 from migrate.stores.batch import Batch
 from migrate.stores.merge import MergedScan
 from migrate.stores.rocksdb.database import Database
@@ -43,24 +45,32 @@ class Inputs:
     """The time slice of the records to read; None: all records."""
     known_times: str | None = None
     """The run of times that new records take theirs from; None: they have some, or get the default."""
+    share: Share | None = None
+    """Which records to read, where the number of partitions changes; None: all."""
+    olds: tuple[OldPartition, ...] = ()
+    """The old store partition of each directory, with a `share`."""
 
 
 def inputs_of(plan: DatabasePlan, directories: dict[str, Path], known_times: str | None = None) -> Inputs:
     """The inputs of one new database; `directories`: those of the source's store partition, by database."""
     return Inputs(
-        directories=tuple(str(directories[source.database]) for source in plan.sources),
+        directories=tuple(str(directories[source.place]) for source in plan.sources),
         times_of=tuple(source.times for source in plan.sources),
         times=plan.times,
         known_times=known_times,
+        share=plan.share,
+        olds=tuple(OldPartition(each.number, each.partition) for each in plan.sources if each.number is not None),
     )
 
 
 @contextmanager
-def open_inputs(inputs: Inputs, source: Format) -> Iterator[ChunkSource]:
-    """Open the inputs. Raises RefusedError where one cannot be opened."""
+def open_inputs(inputs: Inputs, source: Format, partitioner: Partitioner | None = None) -> Iterator[ChunkSource]:
+    """Open the inputs; `partitioner`: the user's, of a share. Raises RefusedError where one cannot be opened."""
     with ExitStack() as stack:
         databases = [stack.enter_context(open_pooled(Path(directory))) for directory in inputs.directories]
-        yield ChunkSource(inputs, source, databases, stack.enter_context(open_times(inputs.known_times)))
+        times = stack.enter_context(open_times(inputs.known_times))
+        split = None if inputs.share is None else Split(inputs.share, source, partitioner)
+        yield ChunkSource(inputs, source, databases, times, split)
 
 
 @dataclass(slots=True)
@@ -71,6 +81,8 @@ class ChunkSource:
     source: Format
     databases: list[Database]
     known_times: Database | None = None
+    split: Split | None = None
+    """What finds the records of the inputs' share."""
     shadowed: int = field(default=0, init=False)
     """Records read so far of a pre-upgrade family whose key a newer family has too."""
     read: Counter[tuple[int, str]] = field(default_factory=Counter, init=False)
@@ -84,10 +96,24 @@ class ChunkSource:
         Raises CorruptionError where the range cannot be read to its end, ChunkFailedError for a record in a segment of
         another time.
         """
-        scans = [scan for database in range(len(self.databases)) for scan in self._scans(database, mapping, keys)]
+        numbers = range(len(self.databases))
+        scans = [scan for number in numbers for scan in self._scans(number, mapping, keys, self.split)]
         merged = MergedScan(scans)
         yield from merged
         self.shadowed += merged.shadowed
+
+    def parts(self, mapping: FamilyMapping, keys: KeyRange, wanted: Sequence[int]) -> Iterator[list[tuple[int, Batch]]]:
+        """As `batches`, by the numbers of the new store partitions that the records belong to, of all that are wanted.
+
+        Raises RefusedError, too, for a key that is not in the old store partition where it belongs.
+        """
+        assert self.split is not None
+        scans = defaultdict[OldPartition, list[Iterator[Batch]]](list)
+        for number, old in enumerate(self.inputs.olds):
+            scans[old] += self._scans(number, mapping, keys, None)
+        merged = {old: MergedScan(each) for old, each in scans.items()}
+        yield from self.split.of([(old, iter(each)) for old, each in merged.items()], wanted)
+        self.shadowed += sum(each.shadowed for each in merged.values())
 
     @property
     def counts(self) -> tuple[FamilyCount, ...]:
@@ -95,6 +121,19 @@ class ChunkSource:
         return tuple(
             FamilyCount(directory=directories[number], family=family, seen=seen, used=self.read[number, family])
             for (number, family), seen in self.seen.items()
+        )
+
+    def counts_of(self, number: int, mapping: FamilyMapping) -> tuple[FamilyCount, ...]:
+        """As `counts`, where only the records of one new store partition count as used that `parts` has found."""
+        assert self.split is not None
+        return tuple(
+            FamilyCount(
+                directory=directory,
+                family=mapping.source,
+                seen=self.seen[at, mapping.source],
+                used=self.split.used[number, self.inputs.olds[at]],
+            )
+            for at, directory in enumerate(self.inputs.directories)
         )
 
     def families(self, number: int, mapping: FamilyMapping) -> list[str]:
@@ -106,23 +145,29 @@ class ChunkSource:
         """The records of a sample of one column family that `batches` would yield; it raises the same errors."""
         families, database = self.families(number, mapping), self.databases[number]
         newer = families[: families.index(family)]
-        for batch in self._scan(number, mapping, family, sample):
+        for batch in self._scan(number, mapping, family, sample, self.split):
             left = batch.where([all(database.get(name, key) is None for name in newer) for key in batch.keys])
             self.shadowed += len(batch) - len(left)
             if len(left):
                 yield left
 
-    def _scans(self, number: int, mapping: FamilyMapping, keys: KeyRange | None) -> Iterator[Iterator[Batch]]:
+    def _scans(
+        self, number: int, mapping: FamilyMapping, keys: KeyRange | None, split: Split | None
+    ) -> Iterator[Iterator[Batch]]:
         for family in self.families(number, mapping):
             batches = self.databases[number].batches(family, keys, on_columns=self.source.on_columns)
-            yield self._scan(number, mapping, family, batches)
+            yield self._scan(number, mapping, family, batches, split)
 
-    def _scan(self, number: int, mapping: FamilyMapping, family: str, batches: Iterator[Batch]) -> Iterator[Batch]:
+    def _scan(
+        self, number: int, mapping: FamilyMapping, family: str, batches: Iterator[Batch], split: Split | None
+    ) -> Iterator[Batch]:
         scan = _counted(self.seen, batches, (number, family))
         if family != mapping.source:
             scan = _upgraded(scan, self.source, family)
         if self.inputs.times is not None:
             scan = self._within(self.inputs.times, scan, number)
+        if split is not None:
+            scan = split.own(scan, self.inputs.olds[number])
         return _counted(self.read, scan, (number, family))
 
     def _within(self, wanted: TimeSlice, scan: Iterator[Batch], number: int) -> Iterator[Batch]:

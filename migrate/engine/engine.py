@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
 from formats import Conversion
+from formats.partitioners import Partitioner
 from migrate.engine.bail_out import BailOutError
-from migrate.engine.chunk_source import Inputs
+from migrate.engine.chunk_source import ChunkSource, Inputs, open_inputs
 from migrate.engine.left_out import LeftOut
 from migrate.engine.rejects import RejectsByReason
 from migrate.model.comparison import FamilyCount
@@ -35,6 +36,12 @@ class FamilyWork:
     mapping: FamilyMapping
     keys: KeyRange
     conversion: Conversion
+    partitioner: Partitioner | None = None
+    """The user's, where the number of partitions changes."""
+
+    def open(self) -> AbstractContextManager[ChunkSource]:
+        """Open the old records. Raises RefusedError where a RocksDB directory cannot be opened."""
+        return open_inputs(self.inputs, self.conversion.source, self.partitioner)
 
 
 class Hooks(NamedTuple):

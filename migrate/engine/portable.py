@@ -21,12 +21,13 @@ from formats import Conversion, EntryError, LossError
 from formats.program import ByteProgram
 from migrate.engine.bail_out import BailOutError
 from migrate.engine.changelog_codec import family_prefix
-from migrate.engine.chunk_source import ChunkSource, open_inputs
+from migrate.engine.chunk_source import ChunkSource
 from migrate.engine.columns import TIME_BYTES, CompiledProgram, compile_program, unpacked_times
 from migrate.engine.engine import Digest, FamilyWork, Hooks, NewFamily, OnRecord, Passed
 from migrate.engine.key_times import TimesColumn
 from migrate.engine.left_out import LeftOut
 from migrate.engine.rejects import RejectsByReason, loss_not_allowed
+from migrate.model.comparison import FamilyCount
 from migrate.model.key_range import KeyRange
 from migrate.stores.batch import Batch
 from migrate.stores.merge import batches_without, paired, untouched
@@ -180,9 +181,18 @@ class Pumped:
     last_key: bytes | None = None
 
 
-def pump(batches: Iterator[Batch], converter: Converter, sink: Sink, on_batch: Callable[[Batch], None]) -> Pumped:
-    """Convert every batch into the sink; `on_batch` is called with each source batch and may raise."""
-    pumped = Pumped()
+def pump(
+    batches: Iterator[Batch],
+    converter: Converter,
+    sink: Sink,
+    on_batch: Callable[[Batch], None],
+    before: Pumped | None = None,
+) -> Pumped:
+    """Convert every batch into the sink; `on_batch` is called with each source batch and may raise.
+
+    `before`: what the same sink has got already, to which these are added.
+    """
+    pumped = before or Pumped()
 
     def see(batch: Batch) -> None:
         on_batch(batch)
@@ -213,15 +223,15 @@ class Portable:
 
     def rewrite(self, work: FamilyWork, hooks: Hooks, file: Path, table: TableOptions) -> Passed:
         writer = SstWriter(file, table)
-        with open_inputs(work.inputs, work.conversion.source) as source:
+        with work.open() as source:
             batches = source.batches(work.mapping, work.keys)
-            pumped = pump(batches, _converter(work, hooks, source), writer, lambda _: hooks.check())
+            pumped = pump(batches, converter_of(work, hooks, source), writer, lambda _: hooks.check())
         writer.finish()
-        return _passed(source, pumped)
+        return passed_of(source, pumped)
 
     def compare(self, work: FamilyWork, hooks: Hooks, new: NewFamily) -> Passed | None:
         pumped = Pumped()
-        with open_inputs(work.inputs, work.conversion.source) as source, open_new(new) as opened:
+        with work.open() as source, open_new(new) as opened:
             for expected, actual in expected_and_actual(work, hooks, source, new, opened):
                 if expected.keys != actual.keys or expected.values != actual.values:
                     return None
@@ -229,7 +239,7 @@ class Portable:
                 pumped.last_key = expected.keys[-1]
                 pumped.written.records += len(expected)
                 del expected, actual  # or a large value would live on while the next one is read
-        return _passed(source, pumped)
+        return passed_of(source, pumped)
 
     def digest(self, new: NewFamily, keys: KeyRange, check: Callable[[], None]) -> Digest:
         digest = RecordDigest()
@@ -243,17 +253,17 @@ class Portable:
 def scan(work: FamilyWork, check: Callable[[], None]) -> Passed:
     """Read the records, and convert none: they are expired."""
     pumped = Pumped()
-    with open_inputs(work.inputs, work.conversion.source) as source:
+    with work.open() as source:
         for batch in source.batches(work.mapping, work.keys):
             check()
             pumped.scanned.update(batch)
-    return _passed(source, pumped)
+    return passed_of(source, pumped)
 
 
 def converted(work: FamilyWork, hooks: Hooks, source: ChunkSource) -> Iterator[Batch]:
     """The new records of a family."""
     old = source.batches(work.mapping, work.keys)
-    return convert_all(old, _converter(work, hooks, source), lambda _: hooks.check())
+    return convert_all(old, converter_of(work, hooks, source), lambda _: hooks.check())
 
 
 def expected_and_actual(
@@ -284,12 +294,14 @@ def open_new(new: NewFamily) -> Iterator[tuple[Database, Database | None]]:
         yield stack.enter_context(open_pooled(new.directory)), overlay
 
 
-def _converter(work: FamilyWork, hooks: Hooks, source: ChunkSource) -> Converter:
+def converter_of(work: FamilyWork, hooks: Hooks, source: ChunkSource) -> Converter:
+    """The converter for a pass over these records."""
     how = (hooks.rejects, work.mapping.source, hooks.on_record)
     return make_converter(work.conversion, source.known_times, *how, left_out=hooks.left_out)
 
 
-def _passed(source: ChunkSource, pumped: Pumped) -> Passed:
+def passed_of(source: ChunkSource, pumped: Pumped, counts: tuple[FamilyCount, ...] | None = None) -> Passed:
+    """The outcome of a pass; `counts`: of the records read, where they are not all of the source."""
     return Passed(
         engine=Portable.name,
         scanned=pumped.scanned.so_far,
@@ -297,5 +309,5 @@ def _passed(source: ChunkSource, pumped: Pumped) -> Passed:
         first_key=pumped.first_key,
         last_key=pumped.last_key,
         shadowed=source.shadowed,
-        counts=source.counts,
+        counts=source.counts if counts is None else counts,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from math import gcd
 from pathlib import Path
 from typing import Final, Literal
 
@@ -57,6 +58,43 @@ class Input(Stored):
     database: str
     times: TimeSlice | None = None
     """The time range of all its records, where it is a segment of known length; None: times are not checked."""
+    partition: str = ""
+    """The old store partition that has it, where the number of partitions changes; empty: that of the plan."""
+    number: int | None = None
+    """The partition number of that one."""
+
+    @property
+    def place(self) -> str:
+        """Its name among the directories that the new store partition is made from."""
+        return place_name(self.partition, self.database) if self.partition else self.database
+
+
+class Share(Stored):
+    """The old records that belong to one new store partition, where the number of partitions changes."""
+
+    partitioner: str
+    """"murmur2", "crc32" or the user's "module:function"."""
+    old: int
+    """How many partitions there were."""
+    new: int
+    """How many there will be."""
+    number: int
+    """That of the new store partition."""
+
+    @property
+    def groups(self) -> int:
+        """An old partition shares keys with the new ones that leave the same rest, divided by this."""
+        return 1 if ":" in self.partitioner else gcd(self.old, self.new)
+
+    @property
+    def siblings(self) -> range:
+        """The new partitions that are made from the same old ones."""
+        return range(self.number % self.groups, self.new, self.groups)
+
+    @property
+    def sources(self) -> range:
+        """The old partitions that it may have records of."""
+        return range(self.number % self.groups, self.old, self.groups)
 
 
 class DatabasePlan(Stored):
@@ -80,6 +118,8 @@ class DatabasePlan(Stored):
     """False: its records are older than the new store's retention; they are counted, and not written."""
     is_of_tails: bool = Field(default=False, exclude=True)
     """Whether all its records are of tails: the source has no RocksDB directory for it."""
+    share: Share | None = None
+    """Which of the inputs' records belong in it; None: all."""
 
     @property
     def sources(self) -> tuple[Input, ...]:
@@ -87,7 +127,7 @@ class DatabasePlan(Stored):
 
     @property
     def carriers(self) -> tuple[str, ...]:
-        return self.carried_from or tuple(source.database for source in self.sources)
+        return self.carried_from or tuple(source.place for source in self.sources)
 
 
 class KeyPlace(Stored):
@@ -115,6 +155,11 @@ def elsewhere(place: KeyPlace | None) -> Callable[[bytes], int | None] | None:
     return partition_of
 
 
+def store_of(partition_id: str) -> str:
+    """The old store's name in the id of a store partition whose number of partitions changes."""
+    return partition_id.rpartition("/")[2]
+
+
 class Plan(Stored):
     """One revision of the plan: a migration may be cut into other chunks later."""
 
@@ -135,6 +180,18 @@ class Plan(Stored):
     """The store partitions of the new store, with the ids of the old ones; empty: their paths do not change."""
     key_places: tuple[KeyPlace, ...] = ()
     """Of the store partitions whose new keys are checked; no other key is."""
+    old_partitions: tuple[StorePartition, ...] = ()
+    """The old store partitions, where their number changes: `store_partitions` are the new ones then. An id is the task
+    and the old store's name."""
+
+    @property
+    def olds(self) -> tuple[StorePartition, ...]:
+        """The old store partitions."""
+        return self.old_partitions or self.store_partitions
+
+    def olds_of(self, partition_id: str) -> tuple[StorePartition, ...]:
+        """The old store partitions of the store that a new one belongs to."""
+        return tuple(each for each in self.old_partitions if each.store == store_of(partition_id))
 
     def key_place(self, partition_id: str) -> KeyPlace | None:
         """Where the keys of a store partition belong; None: they are not checked."""

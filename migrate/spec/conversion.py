@@ -44,6 +44,12 @@ def conversion_ref(spec: Spec) -> ConversionRef:
     return ref if ref.function is None else with_fingerprint(ref)
 
 
+def ref_of_store(spec: Spec, store: str, ref: ConversionRef) -> ConversionRef:
+    """The conversion of one store: `ref`, the spec's, unless the store has a format of its own, which it keeps."""
+    has_own = any(each.name == store for each in spec.source.moved_stores)
+    return conversion_ref(spec.of_store(store)) if has_own else ref
+
+
 def _check_files(key: str, files: Iterable[str], *, hint: str) -> None:
     for file in files:
         if not Path(file).is_file():

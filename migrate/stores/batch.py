@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import compress
+from itertools import chain, compress
 from typing import Any
 
 import numpy as np
@@ -82,6 +82,16 @@ class Batch:
         lengths[:, 0] = _lengths(self.keys)
         lengths[:, 1] = _lengths(self.values)
         return lengths.tobytes()
+
+
+def joined(batches: Sequence[Batch]) -> Batch:
+    """The records of several batches, one batch after the other."""
+    if len(batches) == 1:
+        return batches[0]
+    keys = [*chain.from_iterable(each.keys for each in batches)]
+    values = [*chain.from_iterable(each.values for each in batches)]
+    sizes = {each.sizes for each in batches}
+    return Batch(keys, values, sizes.pop() if len(sizes) == 1 else None)
 
 
 @lru_cache(maxsize=64)

@@ -55,6 +55,7 @@ class Native:
             "the conversion has a function, which is Python": conversion.function is not None,
             "the store may have wide-column records, which RocksDB's C API does not show": conversion.source.on_columns,
             "the keys change, and the partition of each new one is checked": conversion.elsewhere,
+            "the number of partitions changes, and records are split by their keys": inputs.share,
             "records of several RocksDB directories are merged": len(inputs.directories) > 1,
             "no RocksDB directory has such records": not inputs.directories,
             "records of several column families are merged": work.mapping.older,

@@ -1,0 +1,174 @@
+"""Splitting old store partitions into new ones: records merged in key order, each checked to be where its key belongs.
+
+The partitioner is asked with a key as its serde wrote it, without the window, session or version that is stored beside
+it. A key that cannot be read has no payload: it goes along with its old partition, so that its conversion rejects it.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import NamedTuple
+
+import numpy as np
+
+from formats import EntryError, Format
+from formats.layout import PAYLOAD
+from formats.partitioners import Partitioner
+from migrate.engine.partitioning import Numbers, partitions_of
+from migrate.errors import RefusedError
+from migrate.model.key_range import show_key
+from migrate.model.plan import Share
+from migrate.stores.batch import Batch, joined
+
+
+class OldPartition(NamedTuple):
+    """An old store partition."""
+
+    number: int
+    id: str
+    """The task and the store."""
+
+
+Taken = Sequence[tuple[OldPartition, Batch]]
+
+
+@dataclass(slots=True)
+class Split:
+    """Splits the records of old store partitions into those of new ones."""
+
+    share: Share
+    """Of any of the new ones that are made from these old ones."""
+    source: Format
+    function: Partitioner | None = None
+    """The user's partitioner, where the share names one."""
+    used: Counter[tuple[int, OldPartition]] = field(default_factory=Counter, init=False)
+    """How many records `of` has found so far, by the number of the new store partition and the old one."""
+    _payloads: Callable[[list[bytes]], list[bytes]] = field(init=False, repr=False)
+    """From stored keys to what the partitioner is asked with; of a key that cannot be read it is any bytes."""
+    _cuts_alike: bool = field(init=False)
+    """Whether keys of one size have payloads of one size."""
+
+    def __post_init__(self) -> None:
+        cut = _payload_slice(self.source)
+        self._cuts_alike = cut is not None
+        self._payloads = self._one_by_one if cut is None else _slicing(cut)
+
+    def own(self, batches: Iterator[Batch], old: OldPartition) -> Iterator[Batch]:
+        """The records of an old store partition that belong to the share's own number. Raises RefusedError as `of`."""
+        for batch in batches:
+            mask = self._numbers([(old, batch)], batch) == self.share.number
+            if len(mine := batch.where(mask.tolist())):
+                yield mine
+            del batch, mine  # or a large value would live on while the next one is read
+
+    def of(
+        self, olds: Sequence[tuple[OldPartition, Iterator[Batch]]], wanted: Sequence[int]
+    ) -> Iterator[list[tuple[int, Batch]]]:
+        """For each span of keys the records of each new store partition that is `wanted` by its number, in key order.
+
+        Raises RefusedError for a key that is not in the old store partition where the partitioner puts it.
+        """
+        heads = [(old, batch, scan) for old, scan in olds if (batch := next(scan, None)) is not None]
+        while heads:
+            border = min(batch.keys[-1] for _, batch, _ in heads)
+            taken, left = list[tuple[OldPartition, Batch]](), list[tuple[OldPartition, Batch, Iterator[Batch]]]()
+            for old, batch, scan in heads:
+                count = bisect_right(batch.keys, border)
+                if count:
+                    taken.append((old, batch.part(0, count)))
+                rest = batch.part(count, len(batch)) if count < len(batch) else next(scan, None)
+                if rest is not None:
+                    left.append((old, rest, scan))
+            heads = left
+            yield self._split(taken, wanted)
+
+    def _split(self, taken: Taken, wanted: Sequence[int]) -> list[tuple[int, Batch]]:
+        whole = joined([batch for _, batch in taken])
+        keys, values = whole.keys, whole.values
+        new, order = self._numbers(taken, whole), None
+        if len(taken) > 1:
+            order = np.array(sorted(range(len(keys)), key=keys.__getitem__))
+            new = new[order]
+        found = []
+        for number in wanted:
+            places = np.flatnonzero(new == number)
+            if len(places):
+                pick = _picker((places if order is None else order[places]).tolist())
+                found.append((number, Batch(pick(keys), pick(values), whole.sizes)))
+                self._count(number, taken, places if order is None else order[places])
+        return found
+
+    def _count(self, number: int, taken: Taken, places: Numbers) -> None:
+        ends = np.cumsum([len(batch) for _, batch in taken])
+        counts = np.diff(np.searchsorted(np.sort(places), ends), prepend=0)
+        for (old, _), count in zip(taken, counts.tolist(), strict=True):
+            self.used[number, old] += count
+
+    def _numbers(self, taken: Taken, whole: Batch) -> Numbers:
+        """The new number of each key; `whole`: all that is taken. Raises RefusedError for one in a wrong place."""
+        share, keys, payloads = self.share, whole.keys, self._payloads(whole.keys)
+        size = len(payloads[0]) if whole.sizes is not None and self._cuts_alike else None
+        both = share.old, share.new
+        old, new = partitions_of(share.partitioner, payloads, both, self.function, size=size)
+        actual = np.repeat([each.number for each, _ in taken], [len(batch) for _, batch in taken])
+        for at in np.flatnonzero(old != actual).tolist():
+            if not self._is_unreadable(keys[at]):
+                counts = np.cumsum([len(batch) for _, batch in taken])
+                where = taken[int(np.searchsorted(counts, at, side="right"))][0]
+                raise misplaced_key(share, where.id, keys[at], int(old[at]))
+            new[at] = actual[at] % share.groups
+        for at in np.flatnonzero((new < 0) | (new >= share.new)).tolist():  # or the record would be lost
+            raise RefusedError(
+                f"[source] partitioner {share.partitioner} puts the key {show_key(keys[at])} into partition {new[at]} "
+                f"of {share.new}",
+                hint="it must return a number from 0 to one below the number of partitions that it is given",
+            )
+        return new
+
+    def _one_by_one(self, keys: list[bytes]) -> list[bytes]:
+        return [b"" if self._is_unreadable(key) else self.source.key_payload(key) for key in keys]
+
+    def _is_unreadable(self, key: bytes) -> bool:
+        try:
+            self.source.key_payload(key)
+        except EntryError:
+            return True
+        return False
+
+
+def _picker(places: list[int]) -> Callable[[list[bytes]], list[bytes]]:
+    """What takes the items at these places out of a column: in half the time of a loop."""
+    if len(places) == 1:
+        return lambda column: [column[places[0]]]
+    get = itemgetter(*places)
+    return lambda column: list(get(column))
+
+
+def misplaced_key(share: Share, partition: str, key: bytes, right: int) -> RefusedError:
+    """The error for a key of an old store partition that belongs to the one numbered `right`."""
+    task, _, store = partition.rpartition("/")
+    return RefusedError(
+        f"the key {show_key(key)} of the store {store!r} is in task {task}, and {share.partitioner} of {share.old} "
+        f"partitions puts it into {re.sub('[0-9]+$', str(right), task)}: nobody knows which new task would look for it",
+        hint='name the partitioner that the keys were written by in [source] partitioner: "murmur2" (Java\'s clients), '
+        '"crc32" (librdkafka\'s) or "module:function"; it is asked with the serialized key',
+    )
+
+
+def _payload_slice(source: Format) -> slice | None:
+    """Where the payload lies in each key that can be read; None: each key tells."""
+    if source.kind == "versioned":
+        return slice(8, None)
+    fields = source.key_schema.fields
+    if fields[0].name != PAYLOAD or any(each.size is None for each in fields[1:]):
+        return None
+    return slice(0, -sum(each.size or 0 for each in fields[1:]) or None)
+
+
+def _slicing(cut: slice) -> Callable[[list[bytes]], list[bytes]]:
+    return (lambda keys: keys) if cut == slice(0, None) else lambda keys: [key[cut] for key in keys]
