@@ -15,7 +15,7 @@ from jobs.spark_checks import check_directory, check_packages, run_probes, spark
 from migrate.batch.chunk.executor import ExecutorPlugin
 from migrate.batch.chunk.key_times_task import TimesTask
 from migrate.batch.chunk.reread_changelog import RereadTask
-from migrate.batch.chunk.rewrite_chunk import RewriteTask
+from migrate.batch.chunk.rewrite_chunk import RewriteTask, SplitTask
 from migrate.batch.chunk.task import Task, TaskResult, run_tasks
 from migrate.batch.chunk.write_changelog import ProduceTask
 from migrate.batch.preflight.check import Check
@@ -23,7 +23,11 @@ from migrate.spec.conversion import conversion_ref
 from migrate.spec.spec import Spec
 from migrate.spec.user_function import files_for_executors
 
-_DOING: dict[type, str] = {RewriteTask: "rewrite", ProduceTask: "write", RereadTask: "read", TimesTask: "read"}
+_DOING: dict[type, str] = {
+    **dict.fromkeys((RewriteTask, SplitTask), "rewrite"),
+    **dict.fromkeys((RereadTask, TimesTask), "read"),
+    ProduceTask: "write",
+}
 
 
 class SparkExecutor:

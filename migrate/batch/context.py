@@ -31,12 +31,14 @@ from migrate.model.engine_choice import EngineChoice
 from migrate.model.events import Event, Listener, ignore
 from migrate.model.key_range import KeyRange
 from migrate.model.ledger_row import Row, Step
-from migrate.model.plan import DatabasePlan, KeyPlace, Plan, elsewhere
+from migrate.model.plan import DatabasePlan, KeyPlace, Plan, elsewhere, store_of
 from migrate.model.receipt import Receipt
+from migrate.model.store_partition import place_name
 from migrate.model.values import Stored
 from migrate.spec.changelog_way import takes_times
-from migrate.spec.conversion import conversion_ref, load_conversion
+from migrate.spec.conversion import conversion_ref, load_conversion, ref_of_store
 from migrate.spec.conversion_ref import ConversionRef
+from migrate.spec.partitioner import partitioner_ref
 from migrate.spec.spec import Spec
 
 if TYPE_CHECKING:
@@ -99,6 +101,15 @@ class Context:
         return self
 
     @cached_property
+    def partitioner(self) -> ConversionRef | None:
+        """The user's partitioner, as workers get it; None: it is a known one. Raises SpecError."""
+        return partitioner_ref(self.spec)
+
+    def ref_of(self, partition_id: str) -> ConversionRef:
+        """The conversion of a store partition, as workers get it: of its store, where that has a format of its own."""
+        return ref_of_store(self.spec, store_of(partition_id), self.ref) if self.spec.source.moved_stores else self.ref
+
+    @cached_property
     def standing(self) -> Standing:
         """Where the migration stands; without the lock, when it was first asked for."""
         return read_standing(self.home)
@@ -130,7 +141,7 @@ class Context:
             for database in filter(lambda each: each.is_kept, databases):
                 partition = database.store_partition
                 inputs = inputs_of(database, directories_of(partition), times)
-                conversion = replace(self.conversion, elsewhere=checked.get(partition))
+                conversion = replace(load_conversion(self.ref_of(partition)), elsewhere=checked.get(partition))
                 for mapping in database.mappings:
                     yield FamilyWork(inputs, mapping, KeyRange(), conversion)
 
@@ -219,8 +230,14 @@ class Context:
         self.notify("warning", sentence=sentence)
 
     def snapshots_of(self, partition_id: str) -> dict[str, Path]:
-        """The snapshots of a store partition's RocksDB directories, by database."""
-        return present_snapshot(self.home, self.plan.partition(partition_id))
+        """The snapshots of the RocksDB directories that a store partition is made from, by their place in its plan."""
+        if not self.plan.old_partitions:
+            return present_snapshot(self.home, self.plan.partition(partition_id))
+        return {
+            place_name(old.id, database): directory
+            for old in self.plan.olds_of(partition_id)
+            for database, directory in present_snapshot(self.home, old).items()
+        }
 
     def times_of(self, partition_id: str) -> str | None:
         """The run that a store partition's new records take their times from; None: they have some, or the default."""

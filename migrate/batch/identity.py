@@ -23,6 +23,7 @@ from migrate.model.store_partition import StorePartition, StoreState
 from migrate.spec.changelog_way import changelog_identity
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.fingerprint import OWN_PROCESS
+from migrate.spec.partitioner import partitioner_ref
 from migrate.spec.spec import Spec
 from migrate.stores.rocksdb.database import StoreContent
 from migrate.stores.rocksdb.layout import database_files, file_states, metadata_digest, rocksdb_identities
@@ -83,6 +84,8 @@ def spec_identity(spec: Spec, ref: ConversionRef) -> dict[str, str]:
         if serdes is not None:
             sections[f"[conversion.{name}] schemas"] = serdes.identity
     sections |= changelog_identity(spec, application_of(spec))
+    if (partitioner := partitioner_ref(spec)) is not None:
+        sections["[source] partitioner, its code"] = json.dumps(partitioner.code)
     own = dict(ref.code).get("", str(ref.function))
     function = {"function": own if own.startswith(OWN_PROCESS) else _digest(own)}
     function |= {f"function: {path}": digest[:32] for path, digest in ref.code if path}

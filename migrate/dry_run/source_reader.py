@@ -16,7 +16,8 @@ from pathlib import Path
 
 from migrate.batch.changelog.take_key_times import SampledTimes
 from migrate.batch.context import Context
-from migrate.batch.plan.make_plan import cut_database, record_bytes
+from migrate.batch.plan.make_plan import cut_database
+from migrate.batch.plan.planned_databases import record_bytes
 from migrate.batch.plan.sample import KnownTimes, check_sample, check_segments, so_in
 from migrate.batch.preflight.check import CheckReport, as_migration_error, failed, with_retries
 from migrate.batch.source.sampling import RUN_LENGTH, SampleSize, read_sample
@@ -177,7 +178,7 @@ class SourceReader:
             self._read.append(plan)
             if is_timed:
                 self.piece = self._time(plan, records, chunks[len(chunks) // 2].keys.start)
-            check_segments(records.databases, plan, self._source)
+            check_segments(records.databases, plan, self._source, self._source.format)
             allowed = self._context.spec.conversion.allow
             check_sample(records.databases, plan, self._context.conversion, allowed, self._times_of(plan))
 

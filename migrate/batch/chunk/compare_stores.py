@@ -11,9 +11,10 @@ from pathlib import Path
 
 from migrate.batch.chunk.native_trace import Trace
 from migrate.batch.stop import never_stop
-from migrate.engine.chunk_source import Inputs, open_inputs
-from migrate.engine.engine import FamilyWork, Hooks, NewFamily, compare, digest
+from migrate.engine.chunk_source import Inputs
+from migrate.engine.engine import FamilyWork, Hooks, NewFamily, Passed, compare, digest
 from migrate.engine.left_out import LeftOut
+from migrate.engine.new_parts import PartToCompare, compare_parts
 from migrate.engine.portable import RecordDigest, converted, expected_and_actual, open_new, scan
 from migrate.engine.rejects import CountRejects
 from migrate.kafka.latest import unpacked
@@ -26,6 +27,7 @@ from migrate.model.store_partition import place_name
 from migrate.spec.conversion import load_conversion
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.fingerprint import checked_code
+from migrate.spec.partitioner import checked_partitioner
 from migrate.stores.batch import Batch
 from migrate.stores.merge import batches_without, by_key, paired, untouched
 from migrate.stores.rocksdb.database import Database
@@ -117,13 +119,17 @@ class _FamilyTask:
     home: str = field(default="", kw_only=True)
     """The migration's folder, for a trace; empty: none is left."""
     engine: EngineSetting = field(default="auto", kw_only=True)
+    partitioner: ConversionRef | None = field(default=None, kw_only=True)
+    """The user's partitioner, where the number of partitions changes; None: a known one."""
 
     def __str__(self) -> str:
         return f"{place_name(self.store_partition, self.database)} {self.mapping.target} {self.keys}"
 
     def work(self) -> FamilyWork:
         conversion = replace(load_conversion(self.conversion), elsewhere=elsewhere(self.key_place))
-        return FamilyWork(self.source, self.mapping, self.keys, conversion)
+        share = self.source.share
+        own = None if share is None else checked_partitioner(share.partitioner, self.partitioner)
+        return FamilyWork(self.source, self.mapping, self.keys, conversion, own)
 
     def hooks(self, check: Callable[[], None], trace: Trace | None = None) -> Hooks:
         """Counters of a pass over the old records: what the rewriting has left out is left out again."""
@@ -147,6 +153,24 @@ class CompareTask(_FamilyTask):
     """None: the records are older than the new store's retention; they are counted, and must not be in it."""
     size: int = 0
     """About how many bytes the task reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparePartsTask:
+    """One key range of old store partitions, to be compared with each of the new ones that are made from them."""
+
+    parts: tuple[CompareTask, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(each.size for each in self.parts)
+
+    @property
+    def conversion(self) -> ConversionRef:
+        return self.parts[0].conversion
+
+    def __str__(self) -> str:
+        return f"{self.parts[0]} and {len(self.parts) - 1} more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +229,21 @@ def target_ranges(receipts: list[Receipt], family: int) -> list[KeyRange | None]
     return ranges
 
 
+def compare_several(task: ComparePartsTask, check: Callable[[], None] = never_stop) -> tuple[Verified, ...]:
+    """Run the comparisons of several new store partitions in one pass; those that differ again, to name what does."""
+    started = time.perf_counter()
+    news = [each.new(str(each.target)) for each in task.parts]
+    parts = [PartToCompare(each.work(), each.hooks(check), new) for each, new in zip(task.parts, news, strict=True)]
+    every = compare_parts(parts[0].work, parts, check)
+    checked_code(task.conversion)
+    seconds = round((time.perf_counter() - started) / len(parts), 6)
+    found = []
+    for each, part, passed in zip(task.parts, parts, every, strict=True):
+        result = _compared(each, check, part.new, passed, part.hooks.left_out.dropped)
+        found.append(result.model_copy(update={"seconds": seconds}))
+    return tuple(found)
+
+
 def run_verify_task(task: VerifyTask, check: Callable[[], None] = never_stop) -> Verified:
     """Run one task of a verification; `check` is called with each batch, and may raise.
 
@@ -230,11 +269,18 @@ def _in_full(task: CompareTask, check: Callable[[], None], trace: Trace) -> Veri
         return Verified(records=0, counts=scan(work, check).counts)
     new = task.new(task.target)
     passed = compare(trace.engines, work, hooks, new)
+    return _compared(task, check, new, passed, hooks.left_out.dropped)
+
+
+def _compared(
+    task: CompareTask, check: Callable[[], None], new: NewFamily, passed: Passed | None, dropped: int
+) -> Verified:
+    """The outcome of a comparison in columns; None: they differ."""
     if passed is None:
         found = _in_detail(task, check, new)
     else:
         ends = None if passed.first_key is None or passed.last_key is None else (passed.first_key, passed.last_key)
-        records, dropped = passed.written.records, hooks.left_out.dropped
+        records = passed.written.records
         found = Verified(records=records, ends=ends, counts=passed.counts, dropped=dropped)
     if task.keys == KeyRange():
         with open_new(new) as (target, overlay):
@@ -248,7 +294,7 @@ def _in_full(task: CompareTask, check: Callable[[], None], trace: Trace) -> Veri
 def _in_detail(task: CompareTask, check: Callable[[], None], new: NewFamily) -> Verified:
     """Compare record by record what differs in columns."""
     work, hooks = task.work(), task.hooks(check)
-    with open_inputs(work.inputs, work.conversion.source) as source, open_new(new) as opened:
+    with work.open() as source, open_new(new) as opened:
         found = _differences(task, expected_and_actual(work, hooks, source, new, opened))
         if not found.mismatches:
             first = b"" if found.ends is None else found.ends[0]
@@ -271,7 +317,7 @@ def _by_digest(task: DigestTask, check: Callable[[], None], trace: Trace) -> Ver
         if (there.records, there.digest) == as_written:
             return Verified(records=there.records)
     hooks = task.hooks(check)
-    with open_inputs(work.inputs, work.conversion.source) as source, open_new(new) as (target, overlay):
+    with work.open() as source, open_new(new) as (target, overlay):
         keys = task.target_keys
         actual = iter(()) if keys is None else batches_without(new.left_out, target, new.family, keys, overlay)
         expected = untouched(converted(work, hooks, source), overlay, new.family)

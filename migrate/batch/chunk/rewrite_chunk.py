@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,16 +16,18 @@ from migrate.batch.stop import never_stop
 from migrate.engine.chunk_source import Inputs
 from migrate.engine.engine import FamilyWork, Hooks, OnRecord, Passed, rewrite
 from migrate.engine.left_out import LeftOut
+from migrate.engine.new_parts import NewPart, rewrite_parts
 from migrate.engine.portable import scan
 from migrate.engine.rejects import RecordRejectedError, reject_policy
 from migrate.errors import ChunkFailedError, CorruptionError
 from migrate.model.engine_choice import EngineSetting
-from migrate.model.plan import Chunk, FamilyMapping, KeyPlace, elsewhere
+from migrate.model.plan import Chunk, FamilyMapping, KeyPlace, Share, elsewhere
 from migrate.model.receipt import Receipt, Scanned, Written, attempt_name
 from migrate.model.values import with_seal
 from migrate.spec.conversion import load_conversion
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.fingerprint import checked_code
+from migrate.spec.partitioner import checked_partitioner
 from migrate.stores.files import content_digest, make_directories, write_durably
 from migrate.stores.rocksdb.writing import KeyOrderError, TableOptions
 
@@ -33,6 +35,8 @@ _RESTORE = (
     "restore this store's files, as they were, from a backup and rerun: what is finished is kept; or let the store's "
     "owner rebuild it, and start over with another work_dir"
 )
+MOST_PARTS = 64
+"""So many new store partitions are made, or compared, by one pass: each has files open, with their buffers."""
 _LENGTH_SIZE = 4
 """Bytes of the key's length in a breadcrumb: the trace of the record at which a worker has died."""
 
@@ -53,6 +57,8 @@ class ConvertingTask:
     """Where new keys belong; None: they are not checked."""
     max_dropped: int | None = None
     """How many records the function may drop; None: any number."""
+    partitioner: ConversionRef | None = None
+    """The user's partitioner, where the number of partitions changes; None: a known one."""
 
 
 class Attempt:
@@ -70,6 +76,8 @@ class Attempt:
         where = (str(task), partition, self._rejects_file, task.max_rejects)
         self.rejects = reject_policy(task.on_reject, *where, has_function=has_function)
         self._home, self._revision = task.home, task.revision
+        self.sharers = 1
+        """How many attempts share one pass, and its time."""
 
     def facts(self) -> dict[str, Any]:
         """What a receipt says of every attempt that has ended; the file of rejects is durable then."""
@@ -83,7 +91,7 @@ class Attempt:
             "rejects_file": self.relative(self._rejects_file) if kept else None,
             "rejects_digest": content_digest(self._rejects_file) if kept else None,
             "revision": self._revision,
-            "seconds": round(time.perf_counter() - self._started, 6),
+            "seconds": round((time.perf_counter() - self._started) / self.sharers, 6),
         }
 
     def relative(self, file: Path) -> str:
@@ -117,24 +125,69 @@ class RewriteTask(ConvertingTask):
         return self.chunk.estimated_bytes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitTask(RewriteTask):
+    """A key range of old store partitions that one pass rewrites into a chunk of each of several new ones.
+
+    `chunk` and `source` are those of the first new one.
+    """
+
+    parts: tuple[tuple[Chunk, Share], ...]
+    """The chunks, all of one key range, and what belongs in each."""
+
+    def of_parts(self) -> Iterator[RewriteTask]:
+        """The same work as a task for each chunk."""
+        shared = {each.name: getattr(self, each.name) for each in fields(RewriteTask)}
+        for chunk, share in self.parts:
+            yield RewriteTask(**shared | {"chunk": chunk, "source": replace(self.source, share=share)})
+
+
 def rewrite_chunk(task: RewriteTask, check: Callable[[], None] = never_stop) -> Receipt:
     """Rewrite one chunk. Files are named by attempt, so that concurrent attempts do not disturb each other.
 
     `check` is called with each batch and may raise. Raises ChunkFailedError, CorruptionError, DroppedError or
     RejectedError, after the attempt's files were removed.
     """
+    _check_home(task)
+    attempt = _ChunkAttempt(task, check)
+    with _discarding(task, [attempt]), _leaving_breadcrumbs(task.breadcrumb) as on_record:
+        passed = [attempt.rewrite_family(mapping, on_record) for mapping in task.mappings]
+        return attempt.receipt(passed)
+
+
+def split_chunk(task: SplitTask, check: Callable[[], None] = never_stop) -> tuple[Receipt, ...]:
+    """Rewrite one key range of old store partitions into a chunk of each new one, each with a receipt of its own.
+
+    As `rewrite_chunk` otherwise; raises RefusedError for a key that is not in the old store partition where it belongs.
+    """
+    _check_home(task)
+    attempts = [_ChunkAttempt(each, check) for each in task.of_parts()]
+    for each in attempts:
+        each.sharers = len(attempts)
+    passed = []
+    with _discarding(task, attempts), _leaving_breadcrumbs(task.breadcrumb) as on_record:
+        for mapping in task.mappings:
+            parts = [each.part(mapping, on_record) for each in attempts]
+            passed.append(rewrite_parts(attempts[0].work(mapping), parts, check))
+        return tuple(each.receipt(list(mine)) for each, *mine in zip(attempts, *passed, strict=True))
+
+
+def _check_home(task: RewriteTask) -> None:
     if not Path(task.home).is_dir():  # only the driver makes it, with its marker
         raise ChunkFailedError(
             f"{task.chunk}: {task.home} does not exist",
             hint="is the work_dir mounted on every worker? was the migration abandoned meanwhile?",
         )
-    attempt = _ChunkAttempt(task, check)
+
+
+@contextmanager
+def _discarding(task: RewriteTask, attempts: Sequence[_ChunkAttempt]) -> Iterator[None]:
+    """Remove the attempts' files where their work ends in an error, which names the chunk."""
     try:
-        with _leaving_breadcrumbs(task.breadcrumb) as on_record:
-            passed = [attempt.rewrite_family(mapping, on_record) for mapping in task.mappings]
-        return attempt.receipt(passed)
+        yield
     except BaseException as error:
-        attempt.discard()
+        for attempt in attempts:
+            attempt.discard()
         if isinstance(error, RecordRejectedError):
             error.chunk = task.chunk
         if isinstance(error, CorruptionError):
@@ -179,14 +232,25 @@ class _ChunkAttempt(Attempt):
         write_receipt(Path(task.home), receipt)
         return receipt
 
+    def work(self, mapping: FamilyMapping) -> FamilyWork:
+        task, share = self._task, self._task.source.share
+        own = None if share is None else checked_partitioner(share.partitioner, task.partitioner)
+        return FamilyWork(task.source, mapping, task.chunk.keys, self.conversion, own)
+
     def rewrite_family(self, mapping: FamilyMapping, on_record: OnRecord) -> Passed:
-        task = self._task
-        work = FamilyWork(task.source, mapping, task.chunk.keys, self.conversion)
-        if not task.is_kept:
+        work = self.work(mapping)
+        if not self._task.is_kept:
             return scan(work, self._check)
-        hooks = Hooks(self._check, self.rejects, self.left_out, on_record, self.trace.left)
         table = TableOptions(compression=mapping.compression)
-        return rewrite(self.trace.engines, work, hooks, self._file(mapping), table)
+        return rewrite(self.trace.engines, work, self._hooks(on_record), self._file(mapping), table)
+
+    def part(self, mapping: FamilyMapping, on_record: OnRecord) -> NewPart:
+        """This chunk's part of a pass that makes several."""
+        table = TableOptions(compression=mapping.compression)
+        return NewPart(self.work(mapping), self._hooks(on_record), self._file(mapping), table)
+
+    def _hooks(self, on_record: OnRecord) -> Hooks:
+        return Hooks(self._check, self.rejects, self.left_out, on_record, self.trace.left)
 
     def _file(self, mapping: FamilyMapping) -> Path:
         return self.folder / f"{self.name}.{self._task.mappings.index(mapping)}.sst"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
-from migrate.batch.chunk.compare_stores import CountTask, VerifyTask, run_verify_task
+from migrate.batch.chunk.compare_stores import ComparePartsTask, CountTask, VerifyTask, compare_several, run_verify_task
 from migrate.batch.chunk.key_times_task import TimesTask, make_times
 from migrate.batch.chunk.reread_changelog import RereadTask, reread
-from migrate.batch.chunk.rewrite_chunk import RewriteTask, rewrite_chunk
+from migrate.batch.chunk.rewrite_chunk import RewriteTask, SplitTask, rewrite_chunk, split_chunk
 from migrate.batch.chunk.tail import TailTask, read_tail
 from migrate.batch.chunk.write_changelog import ProduceTask, produce
 from migrate.batch.stop import never_stop
@@ -33,11 +33,15 @@ class PlainTask(ABC):
         """Do the work; `check` is called with each batch, and may raise."""
 
 
-Task = RewriteTask | VerifyTask | ProduceTask | RereadTask | TimesTask | TailTask | PlainTask
-TaskResult = Receipt | Verified | Produced | Reread | Times | Tail | ExportedRange | MigrationError
+Task = RewriteTask | VerifyTask | ComparePartsTask | ProduceTask | RereadTask | TimesTask | TailTask | PlainTask
+_Parts = tuple[Receipt, ...] | tuple[Verified, ...]
+"""Of the parts of one task."""
+TaskResult = Receipt | Verified | _Parts | Produced | Reread | Times | Tail | ExportedRange | MigrationError
 """A MigrationError is one that a further attempt would meet again."""
 _WORK: dict[type[Task], Callable[..., TaskResult]] = {
     RewriteTask: rewrite_chunk,
+    SplitTask: split_chunk,
+    ComparePartsTask: compare_several,
     ProduceTask: produce,
     RereadTask: reread,
     TimesTask: make_times,

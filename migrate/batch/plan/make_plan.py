@@ -2,163 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
-from formats import Conversion, Format
+from formats import Conversion
 from migrate.batch.identity import migration_id
 from migrate.batch.plan.cut import cut, slot_share
+from migrate.batch.plan.planned_databases import Reader, plan_partition
+from migrate.batch.plan.repartition import cut_shares, new_partitions, of_old_partitions, plan_shares
 from migrate.batch.plan.sample import KnownTimes, SampleError, check_sample, check_segments, with_places
-from migrate.batch.plan.target_layout import NewSegment, new_partition, new_segments, segments_of, share
+from migrate.batch.plan.target_layout import new_partition
 from migrate.batch.source.snapshot import snapshot_directories
-from migrate.batch.source.source import Reading, Source, is_another_system, read_store, source_system
+from migrate.batch.source.source import Source, is_another_system, read_store, source_system
 from migrate.engine.chunk_source import inputs_of, open_inputs
-from migrate.errors import RefusedError
-from migrate.model.plan import Chunk, DatabasePlan, FamilyMapping, Input, KeyPlace, Plan
+from migrate.model.plan import Chunk, DatabasePlan, KeyPlace, Plan
 from migrate.model.store_partition import StorePartition
+from migrate.spec.conversion import load_conversion, ref_of_store
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.fingerprint import checked_code, tracking_imports
 from migrate.spec.spec import Spec
 from migrate.stores.carry_over import left_out
-from migrate.stores.files import total_size
-from migrate.stores.rocksdb.database import Database, StoreContent, open_read_only
-from migrate.stores.rocksdb.layout import is_rocksdb, log_files
-from migrate.stores.rocksdb.live import read_only_family
-from migrate.stores.rocksdb.options_file import read_options
+from migrate.stores.rocksdb.database import Database
+from migrate.stores.rocksdb.layout import is_rocksdb
 from migrate.stores.rocksdb.scan import OnColumns, refuse_columns
-from migrate.stores.rocksdb.sst import SstFormatError, read_ahead, table_properties
-from migrate.stores.rocksdb.unreadable import check_table_readable
-from migrate.systems.families import families_to_carry, family_mappings
+from migrate.systems.families import families_to_carry
 
 
 def plan_databases(
-    spec: Spec, source: Source, conversion: Conversion, read: Callable[[Path], Reading] = read_store
+    spec: Spec, source: Source, conversion: Conversion, read: Reader = read_store
 ) -> tuple[DatabasePlan, ...]:
     """The new RocksDB directories, from the families and sizes of the source's. Raises RefusedError."""
+    if spec.target.partitions is not None:
+        return plan_shares(spec, source.partitions, source.directories, conversion, read)
     return tuple(
         plan
         for partition in source.partitions
         for plan in plan_partition(spec, partition, source.directories(partition), conversion, read)
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Directory:
-    """The column families and size of a RocksDB directory of the source."""
-
-    families: tuple[str, ...]
-    mappings: tuple[FamilyMapping, ...]
-    data_bytes: int
-
-
-def plan_partition(
-    spec: Spec,
-    partition: StorePartition,
-    directories: dict[str, Path],
-    conversion: Conversion,
-    read: Callable[[Path], Reading] = read_store,
-) -> Iterator[DatabasePlan]:
-    """The new RocksDB directories of a store partition; `directories`: the old ones by name. Raises RefusedError."""
-    new_partition(spec, partition, ())  # raises for a task that the other system cannot name
-    known = {
-        database: _facts_of(directory, read(directory).content, conversion)
-        for database, directory in directories.items()
-    }
-    for new in new_segments(spec, partition, directories):
-        inputs = [known[each.database] for each in new.inputs]
-        carried_from = [each.name for each in reversed(segments_of(spec, partition))] if new.times else []
-        carriers = [known[name] for name in carried_from] or inputs
-        families = list(dict.fromkeys(family for each in carriers for family in each.families))
-        is_itself = new.inputs == (Input(database=new.name),)
-        yield DatabasePlan(
-            store_partition=partition.id,
-            database=new.name,
-            mappings=_united([each.mappings for each in inputs]),
-            carried_families=_carried(spec, conversion, families),
-            data_bytes=_bytes_of(new, inputs),
-            inputs=() if is_itself else new.inputs,
-            times=new.times,
-            carried_from=tuple(carried_from),
-            is_kept=new.is_kept,
-        )
-
-
-def _carried(spec: Spec, conversion: Conversion, families: Sequence[str]) -> tuple[str, ...]:
-    """None where the changelog is rewritten: the families state positions in it as it was."""
-    if spec.target.store_names or (spec.changelog is not None and conversion.changes_changelog):
-        return ()
-    return families_to_carry(conversion.target, spec.target.version, families)
-
-
-def _bytes_of(new: NewSegment, read: list[_Directory]) -> int:
-    """Its part of its inputs' bytes, if records are spread evenly over time."""
-    return sum(int(each.data_bytes * share(source, new.times)) for source, each in zip(new.inputs, read, strict=True))
-
-
-def _facts_of(directory: Path, content: StoreContent, conversion: Conversion) -> _Directory:
-    mappings = family_mappings(content.families, conversion.source, conversion.target, directory)
-    older = pre_upgrade_families(directory, content.families, conversion.source)
-    keeps_compression = conversion.target.column_families is None  # a format of any bytes
-    old = read_options(directory) if keeps_compression else {}
-    kept = {family: options.compression for family, options in old.items()}
-    found = (
-        each.model_copy(update={"older": older, "compression": kept.get(each.source, each.compression)})
-        for each in mappings
-    )
-    return _Directory(content.families, tuple(found), record_bytes(directory, content))
-
-
-def _united(mappings: list[tuple[FamilyMapping, ...]]) -> tuple[FamilyMapping, ...]:
-    """The mappings of several directories of one format, which differ in their pre-upgrade families only."""
-    united = []
-    for same in zip(*mappings, strict=True):
-        older = tuple(dict.fromkeys(family for mapping in same for family in mapping.older))
-        united.append(same[0].model_copy(update={"older": older}))
-    return tuple(united)
-
-
-def pre_upgrade_families(directory: Path, families: tuple[str, ...], source: Format) -> tuple[str, ...]:
-    """The pre-upgrade families that still have records. Raises RefusedError for two: their owner refuses them too."""
-    older = [family.name for family in source.older_families if family.name in families]
-    if not older:
-        return ()
-    with open_read_only(directory) as opened:
-        filled = tuple(name for name in older if not _is_empty(opened, name))
-    if len(filled) > 1:
-        raise RefusedError(
-            f"{directory} has records in {' and '.join(map(repr, filled))}: two upgrades of it are unfinished, "
-            "and its owner opens no such store",
-            hint="name the one that holds the store's records in [source] format, on a copy that has no other; or let "
-            "the owner restore the store from its changelog",
-        )
-    return filled
-
-
-def _is_empty(opened: Database, family: str) -> bool:
-    with closing(read_only_family(opened, family)) as records:
-        scan = records.scan()
-        try:
-            return not scan.pull(1)
-        finally:
-            scan.close()
-
-
-def record_bytes(directory: Path, content: StoreContent) -> int:
-    """The size of keys and values before compression, from the files' own properties."""
-    read_ahead(directory, [name for name, _ in content.files])
-    logged = total_size(directory / name for name in log_files(directory))
-    return sum(_data_bytes(directory / name, size) for name, size in content.files) + logged
-
-
-def _data_bytes(path: Path, size: int) -> int:
-    try:
-        properties = table_properties(path)
-        check_table_readable(path, properties)
-        return max(properties.raw_bytes, size)
-    except (SstFormatError, FileNotFoundError):  # the running owner may have removed it meanwhile
-        return size
 
 
 def make_plan(
@@ -179,32 +58,13 @@ def make_plan(
     `jobs`: how many processes of this machine work, each of which gets some of the chunks.
     `times_of`: the times for the sample of a store partition, where the function sees those of the changelog.
     """
-    partitions = {partition.id: partition for partition in source.partitions}
-    chunks: list[Chunk] = []
-    refused: dict[str, SampleError] = {}
     chunk_size: int = spec.run.chunk_size
     if jobs > 1:  # or some processes would get no chunk
         chunk_size = min(chunk_size, slot_share(sum(each.data_bytes for each in databases), jobs))
-    on_columns: OnColumns | None = conversion.source.on_columns
-    if on_columns is not None and spec.run.on_reject == "fail":
-        on_columns = refuse_columns  # now, and not where the run meets it
-    for database in databases:
-        directories = snapshot_directories(spec.home, partitions[database.store_partition])
-        with open_inputs(inputs_of(database, directories), conversion.source) as opened:
-            chunks += cut_database(database, opened.databases, chunk_size)
-            try:
-                check_segments(opened.databases, database, source)
-                with tracking_imports(ref):
-                    times = None if times_of is None else times_of(database.store_partition)
-                    check_sample(
-                        opened.databases, database, conversion, spec.conversion.allow, times, on_columns=on_columns
-                    )
-            except SampleError as error:
-                refused.setdefault(database.store_partition, error)
-    if refused:
-        raise with_places(refused, len(source.partitions))
+    chunks = _sampled_chunks(spec, source, databases, chunk_size, ref, times_of)
     checked_code(ref)
     program = conversion.program
+    store_partitions, others = _partitions(spec, source, databases)
     return Plan(
         migration_id=migration_id(identity),
         revision=revision,
@@ -213,12 +73,61 @@ def make_plan(
         program=None if program is None else str(program),
         program_fingerprint=None if program is None else program.fingerprint,
         warnings=(*source.warnings(), *spec_warnings(spec, ref)),
-        store_partitions=source.partitions,
+        store_partitions=store_partitions,
         databases=databases,
         chunks=tuple(chunks),
-        new_partitions=tuple(new_partition(spec, partition, databases) for partition in source.partitions),
+        new_partitions=others if spec.target.partitions is None else (),
         key_places=key_places,
+        old_partitions=() if spec.target.partitions is None else others,
     )
+
+
+def _sampled_chunks(  # noqa: PLR0917 - each is what the plan is made of
+    spec: Spec,
+    source: Source,
+    databases: Sequence[DatabasePlan],
+    chunk_size: int,
+    ref: ConversionRef,
+    times_of: Callable[[str], KnownTimes] | None,
+) -> list[Chunk]:
+    """The chunks, once a sample of each old RocksDB directory could be converted. Raises RefusedError."""
+    partitions = {partition.id: partition for partition in source.partitions}
+    chunks: list[Chunk] = []
+    refused: dict[str, SampleError] = {}
+    for database in of_old_partitions(databases):
+        partition = partitions[database.store_partition]
+        own = ref_of_store(spec, partition.store, ref)
+        conversion = load_conversion(own)
+        on_columns: OnColumns | None = conversion.source.on_columns
+        if on_columns is not None and spec.run.on_reject == "fail":
+            on_columns = refuse_columns  # now, and not where the run meets it
+        inputs = inputs_of(database, snapshot_directories(spec.home, partition))
+        with open_inputs(inputs, conversion.source) as opened:
+            if spec.target.partitions is None:
+                chunks += cut_database(database, opened.databases, chunk_size)
+            try:
+                check_segments(opened.databases, database, source, conversion.source)
+                with tracking_imports(own):
+                    times = None if times_of is None else times_of(database.store_partition)
+                    check_sample(
+                        opened.databases, database, conversion, spec.conversion.allow, times, on_columns=on_columns
+                    )
+            except SampleError as error:
+                refused.setdefault(database.store_partition, error)
+    if refused:
+        raise with_places(refused, len(source.partitions))
+    if spec.target.partitions is not None:
+        chunks += cut_shares(spec.home, source.partitions, databases, chunk_size)
+    return chunks
+
+
+def _partitions(
+    spec: Spec, source: Source, databases: Sequence[DatabasePlan]
+) -> tuple[tuple[StorePartition, ...], tuple[StorePartition, ...]]:
+    """The plan's store partitions, and their new ones; with another number, the new ones and the old ones."""
+    if spec.target.partitions is not None:
+        return new_partitions(spec, source.partitions, databases), source.partitions
+    return source.partitions, tuple(new_partition(spec, partition, databases) for partition in source.partitions)
 
 
 def cut_database(plan: DatabasePlan, opened: Sequence[Database], chunk_size: int) -> list[Chunk]:

@@ -88,8 +88,8 @@ def _is_within(time: bytes, span: TimeSlice) -> bool:
     return len(time) == 8 and span.start_ms <= int.from_bytes(time, "big", signed=True) < span.end_ms
 
 
-def check_segments(opened: Sequence[Database], plan: DatabasePlan, source: Source) -> None:
-    """Check the keys of a sample of each segment that is `opened`. Raises RefusedError."""
+def check_segments(opened: Sequence[Database], plan: DatabasePlan, source: Source, known: Format) -> None:
+    """Check the keys, of the `known` format, of a sample of each segment that is `opened`. Raises RefusedError."""
     partition = next(each for each in source.partitions if each.id == plan.store_partition)
     if not partition.has_segments:
         return
@@ -100,7 +100,7 @@ def check_segments(opened: Sequence[Database], plan: DatabasePlan, source: Sourc
         name = each.directory.name
         batches = read_sample(each, mapping.source, SampleSize(_SAMPLE, _SAMPLE_BYTES)).batches
         keys = [key for batch in batches for key in batch.keys]
-        check_keys(keys, source.format, spans[name], f"{plan.store_partition}/{name}")
+        check_keys(keys, known, spans[name], f"{plan.store_partition}/{name}")
 
 
 Entry = tuple[bytes, bytes]

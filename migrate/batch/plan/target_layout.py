@@ -161,6 +161,7 @@ class PositionEntries:
         if not self.spec.target_format.position_keys:
             return {}
         partition = self.plan.partition(partition_id)
+        assert not self.plan.old_partitions  # of systems whose stores cannot have another name
         positions = new_positions(self.spec, partition, self._stated[partition_id], self.rewritten.get(partition_id))
         return target_system(self.spec).offsets.entries(self.plan.new_partition(partition), positions)
 
@@ -175,6 +176,12 @@ def write_new_positions(spec: Spec, plan: Plan, application: Path, rewritten: Ma
     `rewritten`: by store partition, as `new_positions` takes them.
     """
     source, target = source_system(spec), target_system(spec)
+    if plan.old_partitions:
+        for partition in plan.store_partitions:
+            positions = ChangelogOffsets(lines=rewritten.get(partition.id, ()))
+            if positions.lines:  # a position in another topic, or none, would be a false one
+                _write_positions(spec, target, application, partition, positions)
+        return
     for partition in plan.store_partitions:
         stated = source.offsets.read(spec.source_path, partition)
         positions = new_positions(spec, partition, stated, rewritten.get(partition.id))

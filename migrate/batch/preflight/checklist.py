@@ -42,6 +42,7 @@ from migrate.model.display import plural
 from migrate.model.engine_choice import EngineChoice
 from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.reports import InconclusiveCheck
+from migrate.model.store_partition import place_name
 from migrate.spec.allowed import KEY_CHANGE, StaleChangelogError, allowing
 from migrate.spec.user_function import name_warnings
 from migrate.stores.rocksdb.options_file import (
@@ -193,7 +194,8 @@ class Preflight:
         """Where new keys belong: as the stored plan has it, else by the old keys; nowhere where none can change."""
         if self.stored is not None:
             return KeyPlaces(self.stored.key_places)
-        if self._spec.changelog is None or not self._context.conversion.may_move_keys:
+        spec = self._spec
+        if spec.changelog is None or not self._context.conversion.may_move_keys or spec.target.partitions is not None:
             return KeyPlaces()
         return find_key_places(self.source, self.databases, self.at_broker.partitions)
 
@@ -202,7 +204,9 @@ class Preflight:
         """Which engine does the work. Raises RefusedError where the spec names one that declines some of it."""
         databases = self.databases or (() if self.stored is None else self.stored.databases)
         directories = {each.id: self.source.directories(each) for each in self.source.partitions}
-        return self._context.choose_engine(databases, directories.__getitem__, self.key_places.of_partitions)
+        by_place = {place_name(id_, name): path for id_, found in directories.items() for name, path in found.items()}
+        old = directories.__getitem__ if self._spec.target.partitions is None else lambda _: by_place
+        return self._context.choose_engine(databases, old, self.key_places.of_partitions)
 
     def engine_found(self, made: Iterable[CheckReport]) -> EngineChoice | None:
         """As `engine`; None where the check of it has not passed."""

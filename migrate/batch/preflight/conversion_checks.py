@@ -63,12 +63,6 @@ def check_verified(spec: Spec, *, accepted: bool, has_begun: bool) -> str:
 
 def check_possible(spec: Spec, conversion: Conversion) -> None:
     """Raises RefusedError, with alternatives, where there is no such conversion, whatever the spec allows."""
-    if spec.target.partitions is not None:
-        raise RefusedError(
-            "[target] partitions: another number of store partitions is not possible yet",
-            hint="leave it out; the nearest: an application with a new id reads its input, repartitioned to that "
-            "number, from the beginning",
-        )
     if (problem := conversion_problem(conversion.source, conversion.target)) is not None:
         raise RefusedError(problem, hint=_what_it_can_become(conversion))
     _check_kind(spec, conversion)

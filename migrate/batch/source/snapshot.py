@@ -5,7 +5,7 @@ from __future__ import annotations
 import filecmp
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from migrate.batch.home import remove_folder
 from migrate.batch.source.source import Source, application_of, find_source, source_system
 from migrate.errors import RefusedError
 from migrate.model.display import moment
-from migrate.model.store_partition import ChangelogOffsets, StorePartition
+from migrate.model.store_partition import ChangelogOffsets, StorePartition, place_name
 from migrate.model.values import Stored, read_sealed, with_seal
 from migrate.spec.spec import Spec
 from migrate.stores.files import (
@@ -158,6 +158,15 @@ def _copied(directory: Path) -> str | None:
 def snapshot_directories(home: Path, partition: StorePartition) -> dict[str, Path]:
     """The snapshots of a store partition's RocksDB directories, by database."""
     return partition.below(home / "snapshot" / partition.id)
+
+
+def snapshots_by_place(home: Path, olds: Iterable[StorePartition]) -> dict[str, Path]:
+    """The snapshots of several store partitions' RocksDB directories, by the names of their places."""
+    return {
+        place_name(old.id, database): directory
+        for old in olds
+        for database, directory in snapshot_directories(home, old).items()
+    }
 
 
 def present_snapshot(home: Path, partition: StorePartition) -> dict[str, Path]:

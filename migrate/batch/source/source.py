@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 
 from formats import Format
@@ -144,7 +145,7 @@ def find_partitions(
     """
     names, left_out = spec.source.store_names if stores is None else stores, spec.source.leave_out
     try:
-        found = source_system(spec).layout.find(spec.source_path, names, is_segmented=spec.source_format.is_segmented)
+        found = [each for some in _of_one_layout(spec, names) for each in _find(spec, some)]
     except RefusedError:
         check_no_backup(spec.source_path)
         raise
@@ -156,6 +157,20 @@ def find_partitions(
             f"{', '.join(dict.fromkeys(each.task for each in found))}",
         )
     return kept, [each for each in found if each.task in left_out]
+
+
+def _of_one_layout(spec: Spec, names: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The stores, in order, in runs that lie in directories of one layout."""
+    if not spec.source.moved_stores:
+        yield names
+        return
+    for _, mine in groupby(names, lambda name: spec.of_store(name).source_format.is_segmented):
+        yield [*mine]
+
+
+def _find(spec: Spec, names: Sequence[str]) -> list[StorePartition]:
+    known = spec.of_store(names[0]).source_format if names else spec.source_format
+    return source_system(spec).layout.find(spec.source_path, names, is_segmented=known.is_segmented)
 
 
 def source_system(spec: Spec) -> System:

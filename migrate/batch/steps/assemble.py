@@ -14,7 +14,6 @@ from migrate.batch.home import CHANGELOG, NEW, OVERLAYS
 from migrate.batch.identity import created_state
 from migrate.batch.ledger.table import SharedCommits
 from migrate.batch.plan.new_stores import link_written, make_overlay, overlay_of, plan_of, write_changes
-from migrate.batch.source.snapshot import snapshot_directories
 from migrate.errors import ChunkFailedError, MigrationError
 from migrate.model.key_range import show_key
 from migrate.model.ledger_row import Row, Step
@@ -140,7 +139,7 @@ class Assembly:
 
     def _make_database(self, partition: StorePartition, database: str, directory: Path) -> StoreContent:
         home, mapped = self._context.home, plan_of(self._context.plan, partition.id, database)
-        snapshots = snapshot_directories(home, partition)
+        snapshots = self._context.snapshots_of(partition.id)
         files = _link_chunks(home, self._chunks[partition.id, database], self._links)
         with keeping_open():
             for number, family in enumerate(mapped.carried_families):

@@ -19,12 +19,15 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from migrate.batch.chunk.compare_stores import CompareTask, OverlayTask, VerifyTask, compare_gaps
+from migrate.batch.chunk.compare_stores import ComparePartsTask, CompareTask, OverlayTask, VerifyTask, compare_gaps
+from migrate.batch.chunk.rewrite_chunk import MOST_PARTS
 from migrate.batch.context import Context
 from migrate.batch.identity import spec_identity
 from migrate.batch.plan.cut import cut_points, ranges_between, slot_share
-from migrate.batch.plan.make_plan import plan_partition
 from migrate.batch.plan.new_stores import overlay_of, plan_of
+from migrate.batch.plan.planned_databases import plan_partition
+from migrate.batch.plan.repartition import plan_shares
+from migrate.batch.source.snapshot import present_snapshot
 from migrate.batch.source.source import Reading, read_store
 from migrate.engine.chunk_source import inputs_of
 from migrate.errors import MigrationError
@@ -101,12 +104,13 @@ def databases_with_tails(context: Context, databases: Sequence[DatabasePlan]) ->
 
 def expected_databases(context: Context) -> tuple[DatabasePlan, ...]:
     """The new RocksDB directories according to the snapshot; only the names of store partitions are the plan's."""
+    how = (context.conversion, _list_store)
+    if olds := context.plan.old_partitions:
+        return plan_shares(context.spec, olds, lambda each: present_snapshot(context.home, each), *how)
     return tuple(
         database
         for partition in context.plan.store_partitions
-        for database in plan_partition(
-            context.spec, partition, context.snapshots_of(partition.id), context.conversion, _list_store
-        )
+        for database in plan_partition(context.spec, partition, context.snapshots_of(partition.id), *how)
     )
 
 
@@ -247,12 +251,22 @@ class FullVerification:
             self._add(each)
 
     def tasks_of(self, database: DatabasePlan) -> Iterator[CompareTask]:
+        return self._tasks_of(database) if database.share is None else iter(())  # `further_tasks` has those
+
+    def _tasks_of(self, database: DatabasePlan) -> Iterator[CompareTask]:
         done = {place: [each.keys for each in self._compared.get(place, ())] for place in _places(database)}
         return compare_tasks(self.subject, database, done)
 
-    def further_tasks(self) -> Iterator[CompareTask]:
-        """No tasks: the comparisons also find records that are missing."""
-        return iter(())
+    def further_tasks(self) -> Iterator[ComparePartsTask]:
+        """Where the number of partitions changes, a task for all new ones that are made from the same records."""
+        together: defaultdict[object, list[CompareTask]] = defaultdict(list)
+        for database in self.subject.databases:
+            for task in self._tasks_of(database) if database.share is not None else ():
+                keys = task.keys.start, task.keys.end
+                together[task.source.directories, task.mapping.source, keys].append(task)
+        for tasks in together.values():
+            for at in range(0, len(tasks), MOST_PARTS):
+                yield ComparePartsTask(tuple(tasks[at : at + MOST_PARTS]))
 
     def add(self, task: VerifyTask, found: Verified) -> None:
         if isinstance(task, CompareTask):
@@ -320,7 +334,7 @@ def compare_tasks(
 ) -> Iterator[CompareTask]:
     """Comparisons of all old records but those in `done`, family by family, in ranges of the old stores' keys."""
     snapshots = subject.context.snapshots_of(database.store_partition)
-    directories = [snapshots[each.database] for each in database.sources]
+    directories = [snapshots[each.place] for each in database.sources]
     is_large = database.data_bytes > subject.range_bytes
     points = cut_points(directories, subject.range_bytes) if is_large else []
     engine = "portable" if database.is_of_tails else subject.context.engine.setting  # there is nothing to convert
@@ -334,7 +348,8 @@ def compare_tasks(
                 target=str(subject.target_of(database)) if database.is_kept else None,
                 mapping=mapping,
                 keys=keys,
-                conversion=subject.context.ref,
+                conversion=subject.context.ref_of(database.store_partition),
+                partitioner=subject.context.partitioner,
                 key_place=subject.context.plan.key_place(database.store_partition),
                 overlay=subject.overlay_of(database),
                 home=str(subject.context.home),

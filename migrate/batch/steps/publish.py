@@ -72,6 +72,7 @@ def _build(context: Context, temporary: Path) -> None:
     source, system = context.spec.source_path, source_system(context.spec)
     left_out = {archive for each in plan.store_partitions if (archive := system.archives.of(source, each)) is not None}
     left_out |= {source / each.path for each in plan.store_partitions}  # a new store may have another name
+    left_out |= {source / each.task for each in plan.old_partitions}  # the new tasks are others
     is_alone = is_another_system(context.spec)
     known = context.conversion.target
     pack = partial(target.archives.pack, application=temporary, known=known)

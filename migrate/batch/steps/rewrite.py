@@ -6,11 +6,13 @@ A chunk that ended is durable, with its receipt beside it. What a kill leaves un
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from math import inf
+from typing import Any
 
 from migrate.batch.chunk.executor import Executor, Finished, run_all
-from migrate.batch.chunk.rewrite_chunk import RewriteTask
+from migrate.batch.chunk.rewrite_chunk import MOST_PARTS, RewriteTask, SplitTask
 from migrate.batch.context import Context
 from migrate.batch.ledger.receipts_in_force import has_files, pending_chunks, totals_of
 from migrate.batch.ledger.table import SharedCommits
@@ -47,7 +49,8 @@ def rewrite(context: Context, executor: Executor) -> None:
     running = run_all(executor, tasks, on_start=started, name=name, deadline=deadline, stop=context.stop)
     rewritten = _Rewritten(context, before)
     for finished in _reporting_failures(context, rewritten, running):
-        rewritten.add([result for _, result in finished if isinstance(result, Receipt)])
+        made = (result if isinstance(result, tuple) else (result,) for _, result in finished)
+        rewritten.add([each for results in made for each in results if isinstance(each, Receipt)])
     rewritten.commit()
     if left := len(pending) - rewritten.count:
         why = "interrupted" if context.stop.is_requested else "the time budget is used up"
@@ -136,8 +139,9 @@ def _reporting_failures(context: Context, rewritten: _Rewritten, finished: Itera
 
 
 def _tasks(context: Context, pending: Iterable[Chunk]) -> Iterator[RewriteTask]:
-    plan, revision = context.plan, context.standing.revision_id
+    plan = context.plan
     sources: dict[tuple[str, str], Inputs] = {}
+    together: defaultdict[object, list[Chunk]] = defaultdict(list)
     for chunk in pending:
         place = (chunk.store_partition, chunk.database)
         database = plan.database(*place)
@@ -145,22 +149,40 @@ def _tasks(context: Context, pending: Iterable[Chunk]) -> Iterator[RewriteTask]:
             sources[place] = inputs_of(
                 database, context.snapshots_of(chunk.store_partition), context.times_of(chunk.store_partition)
             )
-        yield RewriteTask(
-            home=str(context.home),
-            source=sources[place],
-            migration_id=plan.migration_id,
-            run_id=context.run_id,
-            chunk=chunk,
-            mappings=database.mappings,
-            conversion=context.ref,
-            key_place=plan.key_place(chunk.store_partition),
-            revision=revision,
-            is_kept=database.is_kept,
-            engine=context.engine.setting,
-            on_reject=context.spec.run.on_reject,
-            max_rejects=context.spec.run.max_rejects,
-            max_dropped=context.spec.most_dropped,
-        )
+        if database.share is None:
+            yield RewriteTask(**_of_chunk(context, chunk, sources[place]))
+        else:
+            together[chunk.database, database.inputs, chunk.keys.start, chunk.keys.end].append(chunk)
+    for chunks in together.values():
+        for some in (chunks[at : at + MOST_PARTS] for at in range(0, len(chunks), MOST_PARTS)):
+            first = some[0]
+            shares = [plan.database(each.store_partition, each.database).share for each in some]
+            parts = tuple((chunk, share) for chunk, share in zip(some, shares, strict=True) if share is not None)
+            of_first = _of_chunk(context, first, sources[first.store_partition, first.database])
+            yield SplitTask(**of_first, parts=parts)
+
+
+def _of_chunk(context: Context, chunk: Chunk, source: Inputs) -> dict[str, Any]:
+    """What a task for a chunk carries."""
+    plan, run = context.plan, context.spec.run
+    database = plan.database(chunk.store_partition, chunk.database)
+    return {
+        "home": str(context.home),
+        "source": source,
+        "migration_id": plan.migration_id,
+        "run_id": context.run_id,
+        "chunk": chunk,
+        "mappings": database.mappings,
+        "conversion": context.ref_of(chunk.store_partition),
+        "partitioner": context.partitioner,
+        "key_place": plan.key_place(chunk.store_partition),
+        "revision": context.standing.revision_id,
+        "is_kept": database.is_kept,
+        "engine": context.engine.setting,
+        "on_reject": run.on_reject,
+        "max_rejects": run.max_rejects,
+        "max_dropped": context.spec.most_dropped,
+    }
 
 
 def check_left_out(context: Context, totals: Totals) -> None:

@@ -10,11 +10,19 @@ from typing import Literal
 
 from formats import Format
 from migrate.batch.changelog.store_changelogs import position_entries
-from migrate.batch.chunk.compare_stores import CompareTask, CountTask, DigestTask, VerifyTask, target_ranges
-from migrate.batch.chunk.executor import Executor, run_all
+from migrate.batch.chunk.compare_stores import (
+    ComparePartsTask,
+    CompareTask,
+    CountTask,
+    DigestTask,
+    VerifyTask,
+    target_ranges,
+)
+from migrate.batch.chunk.executor import Executor, Finished, run_all
 from migrate.batch.context import Context
 from migrate.batch.ledger.gates import after_replay
 from migrate.batch.plan.cut import key_ranges
+from migrate.batch.source.snapshot import present_snapshot
 from migrate.batch.steps.assemble import Entries, by_place, carried_records
 from migrate.batch.steps.comparisons import (
     EqualRanges,
@@ -32,7 +40,7 @@ from migrate.model.comparison import Mismatch, Verification, Verified, as_verifi
 from migrate.model.display import plural
 from migrate.model.key_range import tiling_flaw
 from migrate.model.ledger_row import Step
-from migrate.model.plan import DatabasePlan, Plan
+from migrate.model.plan import DatabasePlan, Plan, store_of
 from migrate.model.receipt import Receipt
 from migrate.model.store_partition import place_name
 from migrate.stores.merge import batches_without
@@ -118,9 +126,7 @@ def _compare_records(subject: Subject, executor: Executor, total: Verification) 
     ended_by: list[Mismatch | MigrationError] = []
     tasks = _tasks(subject, comparison, ended_by)
     for finished in run_all(executor, tasks, name=context.spec.name, stop=context.stop):
-        for task, result in finished:
-            assert isinstance(result, Verified)
-            assert isinstance(task, VerifyTask)
+        for task, result in _each(finished):
             comparison.add(task, result)
             ranges.add(task, result)
             total = with_result(total, result)
@@ -139,7 +145,7 @@ def _compare_records(subject: Subject, executor: Executor, total: Verification) 
 
 def _tasks(
     subject: Subject, comparison: FullVerification | DigestVerification, ended_by: list[Mismatch | MigrationError]
-) -> Iterator[VerifyTask]:
+) -> Iterator[VerifyTask | ComparePartsTask]:
     """The comparisons. Before its records, each RocksDB directory's families are compared here: it is open for both.
 
     After the first mismatch or error, which is appended to `ended_by`, there are no further tasks: the families of the
@@ -162,6 +168,20 @@ def _tasks(
         yield from comparison.tasks_of(database)
     yield from comparison.further_tasks()
     yield from subject.overlay_tasks()
+
+
+def _each(finished: Finished) -> Iterator[tuple[VerifyTask, Verified]]:
+    """The tasks and their results; those of each part of a task that has several."""
+    for task, result in finished:
+        if isinstance(task, ComparePartsTask):
+            assert isinstance(result, tuple)
+            for part, found in zip(task.parts, result, strict=True):
+                assert isinstance(found, Verified)
+                yield part, found
+        else:
+            assert isinstance(result, Verified)
+            assert isinstance(task, VerifyTask)
+            yield task, result
 
 
 def _outer_mismatches(context: Context, databases: tuple[DatabasePlan, ...], mode: Mode) -> Iterator[Mismatch]:
@@ -211,17 +231,17 @@ def compare_directories(databases: Sequence[DatabasePlan], folders: Mapping[str,
 
 def unread_records(plan: Plan, databases: Sequence[DatabasePlan], snapshot: Path, source: Format) -> Iterator[Mismatch]:
     """Old records in RocksDB directories or column families from which no new store is made."""
-    planned = {str(Path(each.id) / name) for each in plan.store_partitions for name in each.databases}
+    planned = {str(Path(each.id) / name) for each in plan.olds for name in each.databases}
     if (actual := _databases_in(snapshot)) != planned:
         yield differing("the snapshot", "RocksDB directories", _names(planned), _names(actual))
         return
     read: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for database in databases:
         for each in database.sources:
-            read[database.store_partition, each.database] |= {
+            read[each.partition or database.store_partition, each.database] |= {
                 family for mapping in database.mappings for family in (mapping.source, *mapping.older)
             }
-    for partition in plan.store_partitions:
+    for partition in plan.olds:
         for name, directory in partition.below(snapshot / partition.id).items():
             unread = set(family_names(directory)) - read[partition.id, name] - {*source.metadata_families}
             if unread:
@@ -294,8 +314,8 @@ class DigestVerification:
         """Tasks for the old records whose number no metadata proves."""
         context, plan = self._subject.context, self._subject.context.plan
         metadata = context.conversion.source.metadata_families
-        for partition in plan.store_partitions:
-            for name, directory in context.snapshots_of(partition.id).items():
+        for partition in plan.olds:
+            for name, directory in present_snapshot(context.home, partition).items():
                 with open_pooled(directory) as opened:
                     families = [family for family in opened.families if family not in metadata]
                     proven = {family: opened.proven_records(family) for family in families}
@@ -303,11 +323,11 @@ class DigestVerification:
                     if records is None:
                         yield from _count(partition.id, name, directory, family, self._subject.range_bytes)
                     else:
-                        self._records[partition.id] += records
+                        self._records[self._whole(partition.id)] += records
 
     def add(self, task: VerifyTask, found: Verified) -> None:
         if isinstance(task, CountTask):
-            self._records[task.store_partition] += sum(count.seen for count in found.counts)
+            self._records[self._whole(task.store_partition)] += sum(count.seen for count in found.counts)
 
     def end(self) -> Iterator[Verified]:
         """Store partitions of which the chunks read more or fewer records than there are.
@@ -317,11 +337,15 @@ class DigestVerification:
         """
         read: Counter[str] = Counter()
         for receipt in self._subject.context.standing.receipts:
-            read[receipt.store_partition] += receipt.records_in + receipt.shadowed
+            read[self._whole(receipt.store_partition)] += receipt.records_in + receipt.shadowed
         for partition in sorted(self._records.keys() | read.keys()):
             expected, actual = self._records[partition], read[partition]
             if expected != actual:
                 yield as_verified(differing(partition, "records that the chunks read", f"{expected:,}", f"{actual:,}"))
+
+    def _whole(self, partition_id: str) -> str:
+        """Whose records are counted together: a store partition, or the store, where their number changes."""
+        return store_of(partition_id) if self._subject.context.plan.old_partitions else partition_id
 
 
 def _digest_tasks(subject: Subject, database: DatabasePlan, receipts: list[Receipt]) -> Iterator[DigestTask]:
@@ -337,7 +361,8 @@ def _digest_tasks(subject: Subject, database: DatabasePlan, receipts: list[Recei
                 keys=receipt.keys,
                 written=receipt.written[number],
                 target_keys=keys,
-                conversion=subject.context.ref,
+                conversion=subject.context.ref_of(database.store_partition),
+                partitioner=subject.context.partitioner,
                 key_place=subject.context.plan.key_place(database.store_partition),
                 overlay=subject.overlay_of(database),
                 home=str(subject.context.home),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from migrate import RefusedError, Spec, SpecError, plan, run
+from migrate import RefusedError, Spec, SpecError, plan
 from migrate.batch.changelog.topics import existing
 from migrate.kafka.cluster import Cluster
 from migrate.systems import System
@@ -111,10 +111,6 @@ def test_a_store_that_has_no_directory_may_be_in_memory(tmp_path: Path) -> None:
 
 
 def test_what_is_not_possible_yet_is_said_with_the_nearest_thing(tmp_path: Path) -> None:
-    repartitioned = _spec(tmp_path, partitions=12, path=str(tmp_path / "new" / "shop"))
-    error = raises(RefusedError, "another number of store partitions is not possible yet", run, repartitioned)
-    assert error.hint.startswith("leave it out; the nearest: ")
-    assert not repartitioned.home.exists()
     spec = _spec(tmp_path).model_dump(exclude={"conversion"})
     change = {"from": {"serde": "protobuf"}, "to": {"serde": "text"}}
     with pytest.raises(SpecError, match=r"unknown serde 'protobuf': not possible yet; a .* function gets the bytes"):
