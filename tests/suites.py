@@ -120,6 +120,8 @@ LONG = (
     "examples/test_queries_example.py",
     "examples/test_spark_totals.py",
     "formats/avro/test_agreement.py::test_three_paths_agree_on_twenty_thousand_pairs",
+    "kill/test_kills.py::test_another_number_of_partitions_survives_it_too[40]",
+    "kill/test_kills.py::test_another_number_of_partitions_survives_it_on_spark",
     "install/test_fresh_environments.py",
     "kill/test_checks.py",
     "kill/test_kills.py::test_runs_over_several_processes_survive_it_too",

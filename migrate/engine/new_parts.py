@@ -21,7 +21,7 @@ _RECORDS, _BYTES = 1024, 1 << 20
 """As much of one new store partition waits to be converted together: each conversion has a fixed cost."""
 
 
-class _Waiting:
+class _Unconverted:
     """Records of one new store partition that are not converted yet."""
 
     def __init__(self, work: FamilyWork, hooks: Hooks) -> None:
@@ -52,7 +52,7 @@ class _Waiting:
         raise NotImplementedError
 
 
-class NewPart(_Waiting):
+class NewPart(_Unconverted):
     """A new store partition's file, which a pass over old ones makes."""
 
     def __init__(self, work: FamilyWork, hooks: Hooks, file: Path, table: TableOptions) -> None:
@@ -72,7 +72,7 @@ class NewPart(_Waiting):
         return passed_of(source, self.pumped)
 
 
-class PartToCompare(_Waiting):
+class PartToCompare(_Unconverted):
     """A new store partition, which a pass over old ones compares with what they convert to."""
 
     def __init__(self, work: FamilyWork, hooks: Hooks, new: NewFamily) -> None:
@@ -147,7 +147,7 @@ def compare_parts(work: FamilyWork, parts: Sequence[PartToCompare], check: Calla
         return [part.finish(source) for part in parts]
 
 
-def _read(work: FamilyWork, source: ChunkSource, parts: Sequence[_Waiting], check: Callable[[], None]) -> None:
+def _read(work: FamilyWork, source: ChunkSource, parts: Sequence[_Unconverted], check: Callable[[], None]) -> None:
     by_number = {part.number: part for part in parts}
     for pieces in source.parts(work.mapping, work.keys, [*by_number]):
         check()

@@ -111,7 +111,7 @@ class Checks:
     def observed(self) -> Expected:
         """What this migration made."""
         root = self.base / self.scenario.published if self.scenario.publishes else self.source
-        stores = read_stores(root, self.scenario.kind.stores)
+        stores = read_stores(root, self.scenario.kind.made or self.scenario.kind.stores)
         return Expected(stores, dead_letters(self.home), intervals(self.rows))
 
     def _check_source(self, command: str) -> None:
@@ -139,9 +139,13 @@ class Checks:
 
     def _check_migrated(self, root: Path) -> None:
         """The new stores in place of the old ones, with their owner and mode, and all else as it was."""
-        stores = self.scenario.kind.stores
-        rest = timeless(outside(self.converted, stores))
-        _same(f"what lies beside the stores in {root.name}", rest, timeless(outside(read_tree(root), stores)))
+        kind = self.scenario.kind
+        stores = kind.made or kind.stores
+        beside = [self.converted, read_tree(root)]
+        if kind.made:  # no old task is carried over
+            beside = [{name: entry for name, entry in tree.items() if not name.startswith("0_")} for tree in beside]
+        rest, found = (timeless(outside(tree, stores)) for tree in beside)
+        _same(f"what lies beside the stores in {root.name}", rest, found)
         if self.expected is not None:
             for store, families in read_stores(root, stores).items():
                 require(families == self.expected.stores[store], f"the records of {root.name}/{store} differ")

@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from formats.partitioners import default_partition
 from migrate.model.events import BROKER_EVENTS, EVENTS, REBUILD_EVENTS, TAIL_EVENTS
 from tests.kill.trees import Families
 from tests.shared.refunds import SECTIONS, make_application
 from tests.shared.windowed import MINUTE, checkpoint, make_segments, windows
-from tests.support import make_families, numbered, open_store
+from tests.support import UNKNOWN_TIMESTAMP, make_families, numbered, open_store
 
 SENT_ON_FAILURE = frozenset({"chunk.failed", "warning"})
 """Events that no migration sends which only ever dies and is resumed."""
@@ -45,6 +46,8 @@ class Kind:
     """What the application does to its directory between `snapshot` and `run`."""
     records: dict[str, Families] | None = field(default=None, hash=False)
     """Of the new stores, where they are known."""
+    made: tuple[str, ...] = ()
+    """The new stores, in tasks that are others than the old ones; empty: they have the old ones' places."""
     functions: tuple[str, str] | None = None
     """The code of the function beside the spec, and the code that `replay` finds there."""
 
@@ -62,6 +65,20 @@ def _go_on(application: Path) -> None:
     lines = [line.rsplit(" ", 1) for line in file.read_text(encoding="ascii").splitlines()]
     later = [f"{line[0]} {int(line[1]) + 1}" if "refunds" in line[0] else " ".join(line) for line in lines]
     file.write_text("\n".join(later) + "\n", encoding="ascii")
+
+
+_ORDERS = numbered(900)
+
+
+def _of_task(number: int, many: int, prefix: bytes = b"") -> dict[bytes, bytes]:
+    return {key: prefix + value for key, value in _ORDERS.items() if default_partition(key, many) == number}
+
+
+def _make_partitions(base: Path) -> Path:
+    """Two tasks."""
+    for number in range(2):
+        make_families(base / "app" / f"0_{number}" / "rocksdb" / "orders", {"default": _of_task(number, 2)})
+    return base / "app"
 
 
 def _make_raw_store(base: Path) -> Path:
@@ -137,6 +154,30 @@ format = "kafka-streams.timestamped-window"
 retention_ms = 1200000
 """,
     make=_make_windows,
+)
+PARTITIONS = Kind(
+    name="another number of partitions",
+    directory="app",
+    stores=("0_0/rocksdb/orders", "0_1/rocksdb/orders"),
+    spec="""
+[source]
+format = "kafka-streams.key-value"
+path = "app"
+store = "orders"
+[conversion]
+allow = ["changelog"]
+[run]
+chunk_size = "4 KiB"
+[target]
+format = "kafka-streams.timestamped-key-value"
+partitions = 3
+""",
+    make=_make_partitions,
+    records={
+        f"0_{number}/rocksdb/orders": {"default": {}, "keyValueWithTimestamp": _of_task(number, 3, UNKNOWN_TIMESTAMP)}
+        for number in range(3)
+    },
+    made=tuple(f"0_{number}/rocksdb/orders" for number in range(3)),
 )
 _PICKY = """
 def convert(record):
@@ -244,7 +285,8 @@ def scenarios() -> list[Scenario]:
     in_place = [Scenario(kind, commands) for commands in CHAINS for kind in KINDS]
     windows_ = [Scenario(WINDOWS, ("run",), publishes=True), Scenario(WINDOWS, WINDOWS_CHAIN)]
     replayed = [Scenario(REPLAYED, REPLAY_CHAIN[:2], publishes=True), Scenario(REPLAYED, REPLAY_CHAIN)]
-    others = [Scenario(SNAPSHOT, SNAPSHOT_CHAIN), Scenario(VERIFIED_LATER, VERIFY_CHAIN)]
+    partitions = Scenario(PARTITIONS, ("run",), publishes=True)
+    others = [partitions, Scenario(SNAPSHOT, SNAPSHOT_CHAIN), Scenario(VERIFIED_LATER, VERIFY_CHAIN)]
     return [*published, *in_place, *others, *replayed, *windows_]
 
 

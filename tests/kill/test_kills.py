@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.kill.adapter import kill_adapter
 from tests.kill.harness import Goal, kill_all
-from tests.kill.on_spark import ON_SPARK, Jobs
-from tests.kill.scenarios import WINDOWS, scenarios
+from tests.kill.on_spark import ON_SPARK, Jobs, SparkSubmit
+from tests.kill.scenarios import PARTITIONS, WINDOWS, scenarios
 from tests.kill.zygote import Zygote
 
 
@@ -35,3 +37,21 @@ def test_runs_over_several_processes_survive_it_too(tmp_path: Path) -> None:
     tally = kill_all(goal, tmp_path, victims=Jobs)
     assert tally.failures == []
     assert tally.kills >= 6
+
+
+_PARTITIONS = tuple(scenario for scenario in scenarios() if scenario.kind is PARTITIONS)
+
+
+@pytest.mark.parametrize("kills", [6, 40])
+def test_another_number_of_partitions_survives_it_too(tmp_path: Path, kills: int) -> None:
+    tally = kill_all(Goal(kills=kills, hits=0, seed=11, scenarios=_PARTITIONS), tmp_path)
+    assert tally.failures == []
+    assert tally.kills >= kills
+
+
+@pytest.mark.parametrize("kills", [6, 40])
+def test_another_number_of_partitions_survives_it_on_spark(tmp_path: Path, kills: int) -> None:
+    goal = Goal(kills=kills, hits=0, seed=13, scenarios=_PARTITIONS, has_events=False)
+    tally = kill_all(goal, tmp_path, victims=SparkSubmit)
+    assert tally.failures == []
+    assert tally.kills >= kills

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -17,10 +18,11 @@ from tests.batch.run.test_partitions import (
     published,
     spec_of,
     spread,
-    window_time,
 )
+from tests.shared.windowed import window_time
 from tests.support import UNKNOWN_TIMESTAMP, flip_byte, make_families, open_store, raises
 
+Mode = Literal["full", "digest"]
 Change = Callable[[Callable[[int], Path]], None]
 
 
@@ -70,7 +72,7 @@ def _alter(of: Callable[[int], Path]) -> None:
         (_alter, "0 keys missing, 1 differing, 0 extra"),
     ],
 )
-def test_a_record_that_is_wrong_in_a_new_store_is_found(tmp_path: Path, change: Change, found: str, mode: str) -> None:
+def test_a_record_that_is_wrong_in_a_new_store_is_found(tmp_path: Path, change: Change, found: str, mode: Mode) -> None:
     spec = _spec(tmp_path)
     run(spec)
     assert spec.target_path is not None
