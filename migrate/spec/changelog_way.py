@@ -8,6 +8,7 @@ from formats import Conversion, Format
 from formats.layout import TIMESTAMP
 from migrate.errors import RefusedError
 from migrate.model.changelogs import Way
+from migrate.spec.allowed import CHANGELOG, allowing
 from migrate.spec.sections import ChangelogSection
 from migrate.spec.spec import Spec
 
@@ -27,6 +28,11 @@ _NOTES = {
 _NO_NEW_TOPIC = (
     "no changelog is written for the new name (allowed by name): right where the application disables logging; else "
     "the next rebalance or restore loses the store"
+)
+_NO_CHANGELOG_FOR_PARTITIONS = (
+    "no changelog is written for the new number of partitions: right where the application disables logging; else an "
+    "application with exactly-once wipes the store at its first start, as nothing states its position, and one with "
+    "at-least-once keeps it, and cannot restore it"
 )
 _NO_LONGER_MATCHES = (
     "the changelog no longer matches the store (allowed by name): a restore brings the old records back"
@@ -159,9 +165,26 @@ def _check_nothing_asked(section: ChangelogSection, *, can_rename: bool) -> None
         )
 
 
+def check_partitions_changelog(spec: Spec, conversion: Conversion) -> None:
+    """Raises RefusedError where another number of partitions leaves a store without its changelog."""
+    is_left = spec.target.partitions is not None and spec.changelog is None and conversion.target.has_changelog
+    if is_left and CHANGELOG not in spec.conversion.allow:
+        raise RefusedError(
+            f"[target] partitions: {_NO_CHANGELOG_FOR_PARTITIONS}",
+            hint="add a section [changelog] with `bootstrap`, the broker, and name the new store in [target] store; "
+            f"or, where the application disables logging for the store: {allowing(CHANGELOG)}",
+        )
+
+
 def check_catch_up(spec: Spec, conversion: Conversion, why: str = "", *, can_rename: bool) -> None:
     """Raises RefusedError for a store over which nothing can be laid; `why`: what has to be."""
     before = f"{why}, and no catch-up is possible: " if why else ""
+    if spec.target.partitions is not None:
+        raise RefusedError(
+            f"{before}what came since belongs to other tasks by now, where the number of partitions changes",
+            hint="start the old application, let it read its input to the end with nothing new coming in, and stop it "
+            "cleanly; then run the same command again",
+        )
     stop = "start and stop the old application once, cleanly"
     instead = f'{stop}, and migrate under another `name`, with [run] source = "live"'
     if way_of(spec, conversion) == "append":
@@ -203,8 +226,8 @@ def changelog_note(spec: Spec, conversion: Conversion) -> str:
         return _NOTES[way]
     if not conversion.source.has_changelog and not conversion.target.has_changelog:
         return "no changelog is involved"
-    if is_rewritten(spec, conversion):
-        return _NO_NEW_TOPIC if spec.target.store_names else _NO_LONGER_MATCHES
+    if spec.target.partitions is not None or is_rewritten(spec, conversion):
+        return _left_as_it_is(spec)
     if conversion.source.kind == "versioned" and conversion.target.kind == "key-value":
         return (
             "the changelog holds a record for each version and stays right; a restore takes the last one that was "
@@ -218,6 +241,12 @@ def changelog_note(spec: Spec, conversion: Conversion) -> str:
             f"timestamps, {times}"
         )
     return "the changelog holds the bare values and stays right: a restore gives the same records"
+
+
+def _left_as_it_is(spec: Spec) -> str:
+    if spec.target.partitions is not None:
+        return f"{_NO_CHANGELOG_FOR_PARTITIONS} (allowed by name)"
+    return _NO_NEW_TOPIC if spec.target.store_names else _NO_LONGER_MATCHES
 
 
 def changelog_identity(spec: Spec, application: str) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache, partial
 
+from formats.function import describe_error
 from formats.partitioners import PARTITIONERS, Partitioner
 from migrate.errors import SpecError
 from migrate.spec.conversion_ref import ConversionRef
@@ -37,7 +38,13 @@ def checked_partitioner(name: str, ref: ConversionRef | None) -> Partitioner | N
 
 def checked_partition(name: str, of: Partitioner, key: bytes, partitions: int) -> int:
     """The partition that a user's function chooses. Raises SpecError for an answer that is none."""
-    first, again = of(key, partitions), of(key, partitions)
+    try:
+        first, again = of(key, partitions), of(key, partitions)
+    except Exception as error:
+        raise SpecError(
+            f"{_SETTING} {name!r} fails for the key {key.hex() or '(empty)'}: {describe_error(error)}",
+            hint="it gets (key: bytes, partitions: int): every key as its serde wrote it",
+        ) from error
     if type(first) is not int or not 0 <= first < partitions:
         raise SpecError(
             f"{_SETTING} {name!r} answers {first!r} for the key {key.hex() or '(empty)'} and {partitions} partitions",

@@ -328,6 +328,11 @@ class System:
         """Whether a store can have another name, and so its changelog."""
         return self.layout.place("0_0", "any", is_segmented=False) is not None
 
+    @property
+    def can_repartition(self) -> bool:
+        """Whether a store can have another number of partitions: keys are spread by a known function, into tasks."""
+        return bool(self.partitioners) and self.can_rename
+
     def place(self, task: str, store: str, *, is_segmented: bool) -> Path:
         """Where a store partition of a new name lies, relative to `path`. Raises RefusedError where there is none."""
         place = self.layout.place(task, store, is_segmented=is_segmented)

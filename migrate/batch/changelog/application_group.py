@@ -16,6 +16,7 @@ from migrate.model.journal import GroupOffset
 from migrate.model.reports import InconclusiveCheck, SetBack
 from migrate.spec.changelog_way import new_names
 from migrate.spec.spec import Spec
+from migrate.systems.base import ChangelogNames
 
 _REPARTITION = "-repartition"
 _MOST_THREADS = 32
@@ -215,6 +216,24 @@ def open_transaction(found: tuple[Changelog, Ends], hint: str) -> RefusedError:
         "application wrote there may still be committed",
         hint=hint,
     )
+
+
+def unread_input(cluster: Cluster, application: str, names: ChangelogNames) -> tuple[list[str], list[str]]:
+    """The topics that the application reads, and the places in them with records that its group has not read.
+
+    Inputs are known by what the group has committed, and repartition topics by their names.
+    """
+    read_up_to, there = cluster.committed(application), cluster.partitions()
+    read_once = [name for name in there if names.is_read_once(application, name)]
+    topics = sorted({*read_once, *(name for name, _ in read_up_to)} & there.keys())
+    unread = []
+    for name in topics:
+        for number, ends in cluster.ends(name, range(there[name])).items():
+            done = read_up_to.get((name, number))
+            start = max(ends.start, 0 if done is None else done.offset)
+            if ends.end > ends.stable or has_records(cluster.connection, name, number, start, ends.stable):
+                unread.append(f"{name}, partition {number}, from offset {start} on")
+    return topics, unread
 
 
 def check_repartition(cluster: Cluster, spec: Spec, every: Iterable[Changelog]) -> str:

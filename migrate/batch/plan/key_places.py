@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,14 +83,15 @@ def _sample(source: Source, databases: Sequence[DatabasePlan]) -> Keys:
         directories = source.directories(partitions[plan.store_partition])
         mine = keys.setdefault(plan.store_partition, set())
         for each in plan.sources:
-            mine.update(_keys_in(directories[each.database], plan, source.format))
+            families = {family for mapping in plan.mappings for family in (mapping.source, *mapping.older)}
+            mine.update(sampled_keys(directories[each.database], families, source.format))
     return keys
 
 
-def _keys_in(directory: Path, plan: DatabasePlan, known: Format) -> Iterator[bytes]:
+def sampled_keys(directory: Path, families: Collection[str], known: Format) -> Iterator[bytes]:
+    """Keys of a RocksDB directory, from its whole key space, as their serde wrote them."""
     with open_read_only(directory) as opened:
-        families = {family for mapping in plan.mappings for family in (mapping.source, *mapping.older)}
-        for family in sorted(families.intersection(opened.families)):
+        for family in sorted({*families} & {*opened.families}):
             for key in (key for batch in read_sample(opened, family, _OF_EACH).batches for key in batch.keys):
                 if key.startswith(known.metadata_keys):
                     continue

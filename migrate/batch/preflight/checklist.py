@@ -32,6 +32,7 @@ from migrate.batch.preflight.directories import (
     check_work_dir,
     check_writable,
 )
+from migrate.batch.preflight.partition_checks import input_check, partition_checks
 from migrate.batch.run_lock import another_run, pid_at_work
 from migrate.batch.source.changelog_ends import check_has_own_changelog, way_without_changelog
 from migrate.batch.source.snapshot import has_snapshot, is_snapshot_current, open_source
@@ -243,6 +244,7 @@ class Preflight:
             Check("source.stopped", "the application is stopped", self._stopped, found),
             Check("source.files", "every file is there and can be read", self._files, found),
             Check("source.tasks", "each changelog partition has one task directory", self._tasks, files),
+            *partition_checks(spec, lambda: self.source),
             Check("source.comparator", "keys are in RocksDB's bytewise order", self._options(check_comparator), files),
             Check("source.merge-operator", "no merge operator", self._options(check_merge_operator), files),
             Check("source.tables", "this RocksDB can read and write its tables", self._tables, files),
@@ -269,9 +271,9 @@ class Preflight:
         )
 
     def _checks_of_changelogs(self) -> Iterable[Check]:
-        if self._spec.changelog is None:
-            return ()
-        return changelog_checks(self._context, lambda: self.at_broker, self._purpose)
+        if self._spec.changelog is not None:
+            yield from changelog_checks(self._context, lambda: self.at_broker, self._purpose)
+        yield from input_check(self._spec, lambda: self.at_broker, lambda: self.source)
 
     def _checks_of_keys(self) -> Iterable[Check]:
         if not (self._spec.source.store_names and self._context.conversion.may_move_keys):

@@ -7,7 +7,7 @@ from formats.layout import TIMESTAMP
 from migrate.batch.source.source import is_another_system, source_system, target_system
 from migrate.errors import RefusedError
 from migrate.spec.allowed import CHANGELOG, UNVERIFIED, allowing, check_allowed, possible_targets
-from migrate.spec.changelog_way import check_catch_up, check_way, is_rewritten, way_of
+from migrate.spec.changelog_way import check_catch_up, check_partitions_changelog, check_way, is_rewritten, way_of
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.spec import Spec
 
@@ -41,6 +41,7 @@ def check_conversion(spec: Spec, conversion: Conversion, ref: ConversionRef) -> 
         )
     can_rename = target_system(spec).can_rename
     check_way(spec, conversion, can_rename=can_rename)
+    check_partitions_changelog(spec, conversion)
     if spec.run.source == "snapshot" and way_of(spec, conversion) != "none":
         check_catch_up(spec, conversion, "the application goes on", can_rename=can_rename)
     check_allowed(conversion, spec.conversion.allow if spec.changelog is None else {*spec.conversion.allow, CHANGELOG})
