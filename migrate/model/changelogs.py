@@ -31,7 +31,14 @@ class Changelog(Stored):
     new_topic: str
     """The same topic, unless the new store gets one of its own."""
     number: int
-    """The partition of both topics."""
+    """The partition of both topics; of the new one alone where their numbers of partitions differ."""
+    claimed_by: int | None = None
+    """The partition of the old topic whose claim is for this one, too; None: that of the same number."""
+
+    @property
+    def is_split(self) -> bool:
+        """Whether the new topic has another number of partitions."""
+        return self.claimed_by is not None
 
 
 class TopicPart(Stored):
@@ -75,6 +82,10 @@ class Topics(Stored):
     def names(self) -> dict[str, str]:
         """The old topic's name by each new one's."""
         return {each.new_topic: each.topic for each in self.changelogs}
+
+    def partitions_of(self, new_topic: str, old: int) -> int:
+        """How many partitions a new topic has, where the old one has `old`."""
+        return sum(each.is_split and each.new_topic == new_topic for each in self.changelogs) or old
 
     def is_same(self, name: str, topic_id: str) -> bool:
         """Whether a topic is the one of that name that was recorded; where none was, it is."""

@@ -61,7 +61,9 @@ def held_partitions(
     for new, old in topics.names.items():
         if (topic := cluster.topic(old)) is None:
             continue
-        here = {each.number for each in topics.changelogs if each.new_topic == new}
+        mine = [each for each in topics.changelogs if each.new_topic == new]
+        is_split = any(each.is_split for each in mine)  # from every old partition
+        here = {*range(topic.partitions)} if is_split else {each.number for each in mine}
         missing = _unwritten(cluster, topics, new, {*range(topic.partitions)} - here, claims)
         holding = _holding(cluster, old, missing if missing_only else range(topic.partitions))
         found.append(
@@ -258,7 +260,7 @@ def ask_broker(spec: Spec, standing: Standing) -> tuple[Behind | None, tuple[Hel
 
 def _behind(spec: Spec, standing: Standing, cluster: Cluster, topics: Topics) -> Behind | None:
     """None: there is nothing to catch up with."""
-    if topics.way != "new-topic":
+    if topics.way != "new-topic" or spec.target.partitions is not None:
         return None
     at = reached(spec, standing)
     ends = {each: cluster.ends_of(each.topic, each.number) for each in topics.changelogs}

@@ -20,7 +20,7 @@ from migrate.spec.spec import Spec
 
 def place_of(changelog: Changelog) -> Place:
     """What is claimed: a changelog of the old store, which there is before the new one."""
-    return changelog.topic, changelog.number
+    return changelog.topic, changelog.number if changelog.claimed_by is None else changelog.claimed_by
 
 
 @dataclass(frozen=True, slots=True)

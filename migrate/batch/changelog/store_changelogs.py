@@ -30,6 +30,26 @@ def changelogs(spec: Spec, source: Source | None = None) -> tuple[Changelog, ...
     return tuple(_changelog(spec, stores, partition) for partition in stores.partitions)
 
 
+def new_changelogs(spec: Spec) -> tuple[Changelog, ...]:
+    """The changelog of each new store partition. Raises RefusedError as `changelogs`."""
+    old, many = changelogs(spec), spec.target.partitions
+    if many is None:
+        return old
+    source = recorded_snapshot(spec)
+    found = {partition.store: (partition, each) for partition, each in zip(source.partitions, old, strict=True)}
+    return tuple(
+        each.model_copy(
+            update={
+                "store_partition": f"{source.system.layout.sibling(partition, number)}/{partition.store}",
+                "number": number,
+                "claimed_by": 0,
+            }
+        )
+        for partition, each in found.values()
+        for number in range(many)
+    )
+
+
 def positions(spec: Spec, source: Source | None = None) -> dict[str, int | None]:
     """By store partition, the offset of the next record that its owner would apply; None: nothing states it."""
     stores = recorded_snapshot(spec) if source is None else source
@@ -37,8 +57,13 @@ def positions(spec: Spec, source: Source | None = None) -> dict[str, int | None]
 
 
 def reached(spec: Spec, standing: Standing, source: Source | None = None) -> dict[str, int | None]:
-    """By store partition, the offset up to which the new store has its old changelog: the tails follow the source."""
-    return {**positions(spec, source), **{partition: found[-1].end for partition, found in standing.tails.items()}}
+    """By store partition, the offset up to which the new store has its old changelog: the tails follow the source.
+
+    A new store partition that is made from several old ones has no such offset, and no tails.
+    """
+    plan, tails = standing.plan, {partition: found[-1].end for partition, found in standing.tails.items()}
+    split = () if plan is None or not plan.old_partitions else plan.store_partitions
+    return {**positions(spec, source), **dict.fromkeys(each.id for each in split), **tails}
 
 
 def _changelog(spec: Spec, source: Source, partition: StorePartition) -> Changelog:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from migrate.batch.changelog.broker_access import has_records
 from migrate.batch.changelog.host_claims import HostClaims, fleet_of, place_of
-from migrate.batch.changelog.store_changelogs import changelogs, reached
+from migrate.batch.changelog.store_changelogs import new_changelogs, reached
 from migrate.batch.context import Context
 from migrate.batch.identity import common_identity
 from migrate.batch.ledger.changelog_standing import ChangelogStanding, contents_of
@@ -40,13 +40,19 @@ def open_topics(context: Context, cluster: Cluster) -> Topics:
     wanted = Topics(
         way=way_of(context.spec, context.conversion),
         application=application_of(context.spec),
-        changelogs=changelogs(context.spec),
+        changelogs=new_changelogs(context.spec),
         owner=next((each.owner for each in standing.opened), "") or uuid.uuid4().hex[:12],
         digest=common_identity(context.spec, context.ref),
     )
     fleet = fleet_of(context.spec, wanted)
     claims = fleet.read()
     fleet.check_same(claims)
+    if context.spec.target.partitions is not None and (others := fleet.others(claims)):
+        raise RefusedError(
+            f"the migration on {others[0].host} has claimed the same changelogs: another number of partitions is "
+            "made on one host, from all old tasks",
+            hint="go on there, or give it up there: stateferry abandon SPEC",
+        )
     names = source_system(context.spec).changelog
     old = {name: existing(cluster, name, names) for name in dict.fromkeys(wanted.names.values())}
     shared = fleet.shared(claims)
@@ -62,7 +68,10 @@ def open_topics(context: Context, cluster: Cluster) -> Topics:
     wanted = wanted.model_copy(update={"starts": _starts(cluster, wanted, known, fleet, claims)})
     wanted = _claimed(context, cluster, replace(fleet, topics=wanted), claims, again=True)
     context.notify("changelog.claimed", topics=wanted)
-    new = {name: _made(cluster, name, old[before]) for name, before in wanted.names.items()}
+    new = {
+        name: _made(cluster, name, old[before], wanted.partitions_of(name, old[before].partitions))
+        for name, before in wanted.names.items()
+    }
     context.notify("changelog.created", topics=wanted)
     opened = wanted.model_copy(
         update={
@@ -167,13 +176,13 @@ def _in_use(name: str, host: str) -> RefusedError:
     )
 
 
-def _made(cluster: Cluster, name: str, like: Topic) -> Topic:
-    """The topic of this name, as the old one is; it exists where a run was killed before it recorded the id."""
+def _made(cluster: Cluster, name: str, like: Topic, partitions: int) -> Topic:
+    """The topic of this name, as the old one but for its partitions; it may be there from a run that was killed."""
     if name == like.name:
         return like
     try:
         return cluster.topic(name) or cluster.create_topic(
-            name, partitions=like.partitions, replication=like.replication, settings=like.settings_of_copy
+            name, partitions=partitions, replication=like.replication, settings=like.settings_of_copy
         )
     except BrokerError:
         if (made := cluster.topic(name)) is None:
@@ -246,7 +255,7 @@ def former_topics(
                 hint="if nobody needs it, delete it and run the command again; else give the new store another name "
                 "in [target] store",
             )
-        if is_ours or there.partitions != old[before].partitions:
+        if is_ours or there.partitions != wanted.partitions_of(name, old[before].partitions):
             yield there
 
 

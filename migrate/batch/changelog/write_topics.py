@@ -159,7 +159,7 @@ class Work:
         laid_over = self._overlays.get(part.store_partition)
         overlays = [overlay_of(laid_over, each.database) for each in databases]
         return NewEntries(
-            format=self._context.ref.target,
+            format=self._context.ref_of(part.store_partition).target,
             directories=tuple(str(folder / each.database) for each in databases),
             families=tuple(dict.fromkeys(mapping.target for each in databases for mapping in each.mappings)),
             keys=part.keys,

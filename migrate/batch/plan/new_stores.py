@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from formats import get_format
 from migrate.batch.context import Context
 from migrate.batch.plan.cut import key_ranges
 from migrate.errors import CorruptionError
@@ -93,10 +94,11 @@ def write_changes(overlay: Path | None, links: Path) -> dict[str, list[Path]]:
 
 def parts_of(context: Context, topics: Topics) -> Iterator[TopicPart]:
     """What is to be written, in tasks: by ranges of keys, but a history as a whole, in the order of time."""
-    plan, folders, form = context.plan, context.new_stores, context.conversion.target.changelog_form
+    plan, folders = context.plan, context.new_stores
     size = max(_PART_BYTES, sum(each.data_bytes for each in plan.databases) // _MOST_PARTS)
     for partition in (each.store_partition for each in topics.changelogs):
         databases = kept_databases(plan, plan.partition(partition))
+        form = get_format(context.ref_of(partition).target).changelog_form
         is_one = form.is_in_order_of_time or sum(each.data_bytes for each in databases) <= size
         if is_one or topics.way == "append":
             yield TopicPart(store_partition=partition, database="")
