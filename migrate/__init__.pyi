@@ -29,6 +29,7 @@ from migrate.dry_run.dry_run_report import ChangelogPlan as ChangelogPlan
 from migrate.dry_run.dry_run_report import Cost as Cost
 from migrate.dry_run.dry_run_report import DryRunReport as DryRunReport
 from migrate.dry_run.dry_run_report import Inventory as Inventory
+from migrate.dry_run.dry_run_report import PartitionsPlan as PartitionsPlan
 from migrate.dry_run.dry_run_report import SampleConversion as SampleConversion
 from migrate.dry_run.dry_run_report import Segmentation as Segmentation
 from migrate.dry_run.dry_run_report import Verdict as Verdict

@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import cached_property, partial
 
 from migrate.batch.changelog.take_key_times import SampledTimes
@@ -14,6 +14,7 @@ from migrate.batch.context import Context
 from migrate.batch.home import is_usable
 from migrate.batch.ledger.receipts_in_force import pending_chunks
 from migrate.batch.plan.make_plan import plan_databases, spec_warnings
+from migrate.batch.plan.repartition import of_old_partitions
 from migrate.batch.preflight.check import Check, CheckReport, Outcome, T, failed, observe, with_retries
 from migrate.batch.preflight.checklist import Preflight
 from migrate.batch.preflight.directories import bytes_to_copy, space_needed
@@ -28,10 +29,12 @@ from migrate.dry_run.dry_run_report import (
     ChangelogPlan,
     Cost,
     DryRunReport,
+    PartitionsPlan,
     Segmentation,
     SegmentPlanned,
 )
 from migrate.dry_run.estimate import Load, chunk_size_warning, cost_of, typical
+from migrate.dry_run.partition_steps import partitions_plan
 from migrate.dry_run.source_reader import Options, SourceReader
 from migrate.dry_run.verdict import NEEDED_TO_READ, conversion_checks, make_verdict
 from migrate.errors import MigrationError, SpecError, system_errors_explained
@@ -161,6 +164,7 @@ class _DryRun:
             engine=self._preflight.engine_found(self._checks),
             changelog=self._changelog(),
             changelogs=changelogs,
+            partitions=self._partitions(),
             warnings=(*self._warnings(), *([] if warning is None else [warning])),
             checks=tuple(self._checks),
             verdict=make_verdict(self._checks, finished=finished, next_step=self._next_step(), tried=tried),
@@ -220,6 +224,14 @@ class _DryRun:
             self._checks += retention_checks(at_broker, reader.logged_times, reader.found.records)
         return plan
 
+    def _partitions(self) -> PartitionsPlan | None:
+        if self._outcome("partitions.tasks") not in ("ok", "warning"):
+            return None
+        if self._outcome("changelog.topic") != "ok":
+            return partitions_plan(self._spec, self._preflight.source, None)
+        with closing(self._preflight.at_broker) as at_broker:
+            return partitions_plan(self._spec, self._preflight.source, at_broker)
+
     def _already_migrated(self) -> str | None:
         """The result of an earlier run that leaves nothing to do; None: there is something to do."""
         if not is_usable(self._context.home):
@@ -260,9 +272,9 @@ class _DryRun:
 
     @cached_property
     def _databases(self) -> tuple[DatabasePlan, ...]:
-        """The preflight plans the directories, except where it finds a stored plan."""
+        """The preflight plans the directories, except where it finds a stored plan; each as what is read for it."""
         make = partial(plan_databases, self._spec, self._preflight.source, self._context.conversion)
-        return self._preflight.databases or self._retry(make)
+        return of_old_partitions(self._preflight.databases or self._retry(make))
 
     def _left(self, chunks: Sequence[Chunk]) -> tuple[Sequence[Chunk], int]:
         """Of the chunks that a new run would cut: those that are left, and how many earlier runs have done."""
@@ -270,7 +282,7 @@ class _DryRun:
         if stored is None:
             return chunks, 0
         receipts = self._context.receipts
-        is_cut = stored.chunk_size == self._spec.run.chunk_size
+        is_cut = stored.chunk_size == self._spec.run.chunk_size or self._spec.target.partitions is not None
         plan = stored if is_cut else stored.model_copy(update={"chunks": tuple(chunks)})  # a run would cut it again
         return pending_chunks(plan, receipts), len(receipts)
 

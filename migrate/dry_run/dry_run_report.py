@@ -319,6 +319,25 @@ class ChangelogPlan(Value):
     """Where keys or values change: the stores in the tasks of this host that stay as they are."""
 
 
+class PartitionsPlan(Value):
+    """What changes with another number of store partitions, besides the stores."""
+
+    old: int
+    """How many store partitions there are."""
+    new: int
+    partitioner: str
+    """What put keys where they are, and puts them into the new store partitions."""
+    stores: tuple[str, ...]
+    inputs: tuple[str, ...] = ()
+    """The topics that the application's group has read; empty: no broker was asked, or none is known."""
+    repartition: tuple[str, ...] = ()
+    """Topics that the application alone writes and reads."""
+    other_changelogs: tuple[str, ...] = ()
+    """Changelogs of the application whose stores have no directory here."""
+    steps: tuple[str, ...]
+    """What is to be done, in this order."""
+
+
 class DryRunReport(Report):
     """What a run of this spec would do. Where a check failed early, what depends on it is None."""
 
@@ -350,6 +369,8 @@ class DryRunReport(Report):
     """What the migration means for the changelog, in a sentence."""
     changelogs: ChangelogPlan | None = None
     """Without a section [changelog], where the broker was not reached, and where nothing says which way, None."""
+    partitions: PartitionsPlan | None = None
+    """Where the spec changes the number of store partitions, what else changes."""
     warnings: tuple[str, ...]
     checks: tuple[CheckReport, ...]
     verdict: Verdict

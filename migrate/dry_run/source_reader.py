@@ -113,6 +113,8 @@ class SourceReader:
         self._databases = databases
         self._partitions = {partition.id: partition for partition in source.partitions}
         self._options = options
+        kept_as_they_are = {each.name for each in context.spec.source.moved_stores}
+        self._unconverted = {each.id for each in source.partitions if each.store in kept_as_they_are}
         self._sharing = Counter(partition for partition, _, _ in {*_sampled_families(databases)})
         """Column families that share the sample of a store partition."""
         self._found: dict[Place, DatabaseInventory] = {}
@@ -124,7 +126,7 @@ class SourceReader:
 
     def read(self) -> SourceReader:
         """Read a sample of every directory, time a piece of the largest one, and read all where that is wanted."""
-        kept = [plan for plan in self._databases if plan.is_kept]
+        kept = [plan for plan in self._databases if plan.is_kept and plan.store_partition not in self._unconverted]
         largest = max(kept, key=lambda plan: plan.data_bytes, default=None)
         for plan in self._databases:
             self._sample_database(plan, is_timed=plan is largest)
@@ -155,6 +157,7 @@ class SourceReader:
     def found(self) -> Inventory:
         in_order = ((partition.id, name) for partition in self._partitions.values() for name in partition.databases)
         databases = [self._found[place] for place in in_order if place in self._found]
+        self.tally.broken |= {place for place in self._found if place[0] in self._unconverted}  # nothing was read there
         is_complete = all(place in self._found for plan in self._databases for place in places_of(plan))
         return inventory_of(databases, self.tally, self._converted.old_sizes, is_complete=is_complete)
 
@@ -171,6 +174,8 @@ class SourceReader:
             records, chunks = with_retries(partial(self._survey, plan, stack), is_in_use=self._is_running)
             self._opening_seconds += time.monotonic() - started
             self.chunks += chunks
+            if plan.store_partition in self._unconverted:  # a run samples it, too
+                return
             sampled = replace(records)
             for mapping, number in product(plan.mappings, range(len(records.databases))):
                 for family in records.families(number, mapping):

@@ -41,7 +41,7 @@ class HostClaims:
         return read_claims(self.connection, self.group)
 
     def check_same(self, claims: Claims) -> None:
-        """Raises RefusedError where another host converts these stores in another way."""
+        """Raises RefusedError where another host converts these stores in another way, or splits them, too."""
         for changelog in self.topics.changelogs:
             claim = claims.get(place_of(changelog))
             if claim is not None and self.is_of_another(claim) and claim.digest != self.topics.digest:
@@ -51,6 +51,13 @@ class HostClaims:
                     hint="all hosts need the same spec and the same code; give up the wrong one there: stateferry "
                     f"abandon SPEC{self.lost(changelog)}",
                 )
+
+        if (others := self.others(claims)) and any(each.is_split for each in self.topics.changelogs):
+            raise RefusedError(
+                f"the migration on {others[0].host} has claimed the same changelogs: another number of partitions is "
+                "made on one host, from all old tasks",
+                hint="go on there, or give it up there: stateferry abandon SPEC",
+            )
 
     def is_of_another(self, claim: Claim) -> bool:
         """Whether it keeps this host from writing."""

@@ -47,12 +47,6 @@ def open_topics(context: Context, cluster: Cluster) -> Topics:
     fleet = fleet_of(context.spec, wanted)
     claims = fleet.read()
     fleet.check_same(claims)
-    if context.spec.target.partitions is not None and (others := fleet.others(claims)):
-        raise RefusedError(
-            f"the migration on {others[0].host} has claimed the same changelogs: another number of partitions is "
-            "made on one host, from all old tasks",
-            hint="go on there, or give it up there: stateferry abandon SPEC",
-        )
     names = source_system(context.spec).changelog
     old = {name: existing(cluster, name, names) for name in dict.fromkeys(wanted.names.values())}
     shared = fleet.shared(claims)
@@ -68,10 +62,7 @@ def open_topics(context: Context, cluster: Cluster) -> Topics:
     wanted = wanted.model_copy(update={"starts": _starts(cluster, wanted, known, fleet, claims)})
     wanted = _claimed(context, cluster, replace(fleet, topics=wanted), claims, again=True)
     context.notify("changelog.claimed", topics=wanted)
-    new = {
-        name: _made(cluster, name, old[before], wanted.partitions_of(name, old[before].partitions))
-        for name, before in wanted.names.items()
-    }
+    new = {name: _made(cluster, name, old[before], wanted) for name, before in wanted.names.items()}
     context.notify("changelog.created", topics=wanted)
     opened = wanted.model_copy(
         update={
@@ -176,10 +167,11 @@ def _in_use(name: str, host: str) -> RefusedError:
     )
 
 
-def _made(cluster: Cluster, name: str, like: Topic, partitions: int) -> Topic:
+def _made(cluster: Cluster, name: str, like: Topic, topics: Topics) -> Topic:
     """The topic of this name, as the old one but for its partitions; it may be there from a run that was killed."""
     if name == like.name:
         return like
+    partitions = topics.partitions_of(name, like.partitions)
     try:
         return cluster.topic(name) or cluster.create_topic(
             name, partitions=partitions, replication=like.replication, settings=like.settings_of_copy

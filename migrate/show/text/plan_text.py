@@ -14,6 +14,7 @@ from migrate.dry_run.dry_run_report import (
     DatabaseInventory,
     DryRunReport,
     Inventory,
+    PartitionsPlan,
     SampleConversion,
     Segmentation,
     Sizes,
@@ -65,6 +66,7 @@ def show_plan(report: DryRunReport, output: Output) -> list[str]:
     if report.cost is not None:
         lines += _section(layout, "Cost (estimated)", _cost(report.cost))
     lines += _section(layout, "Changelog", changelog_rows(report.changelogs))
+    lines += _section(layout, "Partitions", partition_rows(report.partitions))
     if report.warnings:
         lines += [*layout.title("Warnings"), *layout.wrapped("\n".join(report.warnings), indent=2)]
     if others := [check for check in report.checks if check not in failed]:
@@ -75,6 +77,18 @@ def show_plan(report: DryRunReport, output: Output) -> list[str]:
 def _section(layout: Layout, title: str, rows: Rows) -> list[str]:
     facts = layout.facts(rows, indent=2, label=_LABEL)
     return [*layout.title(title), *facts] if facts else []
+
+
+def partition_rows(plan: PartitionsPlan | None) -> Rows:
+    """Labels and texts of what changes with another number of store partitions."""
+    if plan is None:
+        return {}
+    steps = "\n".join(f"{number}. {step}" for number, step in enumerate(plan.steps, start=1))
+    return {
+        "number": f"{plan.old} -> {plan.new}, by {plan.partitioner}",
+        "stores": ", ".join(plan.stores),
+        "steps": steps,
+    }
 
 
 def _spec(report: DryRunReport) -> Rows:
