@@ -92,6 +92,15 @@ def test_every_command_that_a_page_names_exists(page: Path) -> None:
         assert set(re.findall(r"--[a-z-]+", options)) <= known, verb
 
 
+def test_the_spec_of_the_page_on_partitions_loads(tmp_path: Path) -> None:
+    from migrate import load_spec
+
+    section = (ROOT / "docs/rows.md").read_text().partition("## Another number of partitions")[2]
+    (tmp_path / "migration.toml").write_text(section.partition("```toml\n")[2].partition("```")[0])
+    spec = load_spec(tmp_path / "migration.toml")
+    assert (spec.target.partitions, spec.of_store("by-hour").target.format) == (12, "kafka-streams.window")
+
+
 def test_the_spec_of_the_page_on_changelogs_loads(tmp_path: Path) -> None:
     from migrate import load_spec
     from migrate.spec.changelog_way import check_way, way_of
