@@ -89,21 +89,27 @@ class Split:
 
     def _split(self, taken: Taken, wanted: Sequence[int]) -> list[tuple[int, Batch]]:
         whole = joined([batch for _, batch in taken])
-        keys, values = whole.keys, whole.values
-        new, order = self._numbers(taken, whole), None
+        new = self._numbers(taken, whole)
+        order = None
         if len(taken) > 1:
-            order = np.array(sorted(range(len(keys)), key=keys.__getitem__))
+            order = np.array(sorted(range(len(whole)), key=whole.keys.__getitem__))
             new = new[order]
+        by_number = np.argsort(new.astype(np.int16), kind="stable")  # in linear time
+        places = by_number if order is None else order[by_number]
+        pick = _picker(places.tolist())
+        keys, values = pick(whole.keys), pick(whole.values)
+        borders = np.searchsorted(new[by_number], [(number, number + 1) for number in wanted]).tolist()
         found = []
-        for number in wanted:
-            places = np.flatnonzero(new == number)
-            if len(places):
-                pick = _picker((places if order is None else order[places]).tolist())
-                found.append((number, Batch(pick(keys), pick(values), whole.sizes)))
-                self._count(number, taken, places if order is None else order[places])
+        for number, (start, end) in zip(wanted, borders, strict=True):
+            if start < end:
+                found.append((number, Batch(keys[start:end], values[start:end], whole.sizes)))
+                self._count(number, taken, places[start:end])
         return found
 
     def _count(self, number: int, taken: Taken, places: Numbers) -> None:
+        if len(taken) == 1:
+            self.used[number, taken[0][0]] += len(places)
+            return
         ends = np.cumsum([len(batch) for _, batch in taken])
         counts = np.diff(np.searchsorted(np.sort(places), ends), prepend=0)
         for (old, _), count in zip(taken, counts.tolist(), strict=True):
