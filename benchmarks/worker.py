@@ -28,6 +28,7 @@ from benchmarks import (
 from benchmarks.evolving import convert_values
 from benchmarks.pairs import PAIR_ROUTES
 from benchmarks.queries import point_gets
+from benchmarks.repartition import move_partitions
 from benchmarks.retention import move_segments
 from benchmarks.rounds import seconds, seconds_since
 from benchmarks.routes import ROUTES, result_database, rewrite
@@ -152,6 +153,7 @@ JOBS: dict[str, Callable[..., Facts]] = {
     "avro": convert_values,
     "avro-rows": avro_rows,
     "retention": move_segments,
+    "repartition": move_partitions,
     "digest": digest,
     "chunks": chunks,
     "prepare": prepare,
