@@ -12,6 +12,7 @@ from migrate.batch import home as stored_plan
 from migrate.batch.chunk.compare_stores import CompareTask
 from migrate.batch.home import load_plan, store_plan
 from migrate.batch.plan import make_plan as make
+from migrate.batch.plan import planned_databases as planned
 from migrate.batch.plan.cut import Cuts, cut
 from migrate.batch.plan.target_layout import NewSegment, new_segments
 from migrate.batch.steps import comparisons as verify_full
@@ -242,7 +243,7 @@ def test_records_that_planning_overlooks_are_found_in_the_snapshot(
     mode: Mode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also by what a verification and a plan have in common."""
-    monkeypatch.setattr(make, "pre_upgrade_families", lambda *_: ())
+    monkeypatch.setattr(planned, "pre_upgrade_families", lambda *_: ())
     _stores(tmp_path, {**UPGRADING, "default": {b"old": b"v"}})
     spec = windowed_spec(tmp_path, TIMED, run={"verify": mode})
     raises(VerificationError, r"column family 'default', key \"old\"", run, spec)
@@ -257,7 +258,7 @@ def test_times_that_planning_overlooks_are_found(mode: Mode, tmp_path: Path, mon
         del segments[-2]
         return segments
 
-    monkeypatch.setattr(make, "new_segments", all_but_one)
+    monkeypatch.setattr(planned, "new_segments", all_but_one)
     raises(VerificationError, r"records (of win|that the chunks read)", run, _segmented(tmp_path, mode))
 
 
