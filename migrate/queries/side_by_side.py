@@ -16,7 +16,7 @@ from formats.serde import BYTES, Serde
 from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.engine.columns import unpacked_times
 from migrate.engine.key_times import TimesColumn, open_times
-from migrate.errors import SpecError, StoreNotReadyError, UnknownStateStoreError
+from migrate.errors import RefusedError, SpecError, StoreNotReadyError, UnknownStateStoreError
 from migrate.model.journal import HALF_DONE
 from migrate.model.ledger_row import Step
 from migrate.model.plan import KeyPlace, elsewhere
@@ -129,6 +129,12 @@ class SideBySideStores:
         self, store: str | None, find: Callable[[Pair], Iterator[_Found]], limit: int, where: str = ""
     ) -> GetReport:
         name = chosen_store(self.spec, store)
+        if self.spec.target.partitions is not None:
+            raise RefusedError(
+                "[target] partitions changes their number: no old store partition and no new one have the same keys",
+                hint="verify compares every record; to read one side alone: stateferry serve SPEC, or the directory's "
+                "stores by themselves",
+            )
         records, following = with_retries(
             lambda: self._found(name, find, limit, where), on_migrated=lambda: None, timeout=_MOVING_SECONDS
         )

@@ -94,7 +94,7 @@ def run_report(
         source_format=context.spec.source.format,
         target_format=context.spec.target.format,
         source=context.spec.source_path,
-        store_partitions=len(plan.store_partitions),
+        store_partitions=len(plan.olds),
         totals=standing.totals,
         throughput=throughput_of(standing),
         chunks_planned=len(plan.chunks),

@@ -25,6 +25,7 @@ from migrate.dual.lazy_conversion import KeyFunction
 from migrate.errors import InvalidStateStoreError, RefusedError, SpecError, StoreNotReadyError, UnknownStateStoreError
 from migrate.model.journal import HALF_DONE
 from migrate.model.ledger_row import Step
+from migrate.model.plan import store_of
 from migrate.model.store_partition import StorePartition
 from migrate.queries.open.partition import Opened, OpenSegment, Partition, Site, StoreDefinition
 from migrate.queries.open.pinned import Owners, PinnedPartition
@@ -242,10 +243,10 @@ class MigrationStores:
 
     def definition(self, name: str) -> StoreDefinition:
         if self._side != "live":
-            return self._definitions[self._side]
+            return self._defined(self._side, self._old_name(name))
         standing = self._standing()
         sites = (self._site(each, standing) for each in self._partitions(name, standing))
-        return next((site.definition for site in sites if site is not None), self._definitions["old"])
+        return next((site.definition for site in sites if site is not None), self._defined("old", self._old_name(name)))
 
     def sites(self, name: str) -> list[Site]:
         """Where this side of the store's partitions is. Raises UnknownStateStoreError, StoreNotReadyError."""
@@ -253,7 +254,7 @@ class MigrationStores:
 
     def is_new(self, definition: StoreDefinition) -> bool:
         """Whether a definition of this object is that of the new store."""
-        return definition is self._definitions["new"]
+        return any(definition is each["new"] for each in (self._definitions, *self._own_definitions.values()))
 
     def _places(self, name: str) -> list[tuple[StorePartition, Site]]:
         standing = self._standing()
@@ -268,22 +269,18 @@ class MigrationStores:
 
     @cached_property
     def _definitions(self) -> dict[str, StoreDefinition]:
-        spec, ref = self._spec, conversion_ref(self._spec)
-        before, after = spec.source, spec.target
+        return _definitions_of(self._spec)
 
-        def serdes(side: Literal["source", "target"]) -> tuple[Serde, Serde]:
-            key, value = (BYTES if each is None else getattr(each, side) for each in (ref.key, ref.value))
-            return key, value
+    @cached_property
+    def _own_definitions(self) -> dict[str, dict[str, StoreDefinition]]:
+        """Of the stores that keep a format of their own, by old name."""
+        return {each.name: _definitions_of(self._spec.of_store(each.name)) for each in self._spec.source.moved_stores}
 
-        times = before if after.retention_ms is None else after
-        return {
-            "old": StoreDefinition(
-                before.format, *serdes("source"), retention_ms=before.retention_ms, segment_ms=before.segment_ms
-            ),
-            "new": StoreDefinition(
-                after.format, *serdes("target"), retention_ms=times.retention_ms, segment_ms=times.segment_ms
-            ),
-        }
+    def _defined(self, side: str, old_name: str) -> StoreDefinition:
+        return self._own_definitions.get(old_name, self._definitions)[side]
+
+    def _old_name(self, name: str) -> str:
+        return dict(zip(self._new_names, self._old_names, strict=True)).get(name, name)
 
     def _standing(self) -> Standing:
         with self._reading:
@@ -291,9 +288,11 @@ class MigrationStores:
 
     def _partitions(self, name: str, standing: Standing) -> list[StorePartition]:
         """The old store partitions: those of the migration, and others that the application has got since."""
-        names = dict(zip(self._new_names, self._old_names, strict=True))
-        old_name = names.get(name, name)
-        planned = () if standing.plan is None else standing.plan.store_partitions
+        old_name, plan = self._old_name(name), standing.plan
+        if plan is not None and plan.old_partitions:
+            of_side = plan.store_partitions if self._is_new_side(standing) else plan.old_partitions
+            return [each for each in of_side if store_of(each.id) == old_name]
+        planned = () if plan is None else plan.store_partitions
         known = {each.id: each for each in planned if each.store == old_name}
         if self._side == "live" or not known:
             try:
@@ -323,14 +322,19 @@ class MigrationStores:
         return self._switched(StoreLocations.of(self._spec.source_path, self._spec.home, entry), standing)
 
     def _published_site(self, partition: StorePartition, standing: Standing, target: Path) -> Site:
-        is_there = standing.published is not None or (bool(standing.publications) and target.is_dir())
-        if self._side == "old" or (self._side == "live" and not is_there):
+        is_there = _is_published(standing, target)
+        if not self._is_new_side(standing):
             successor = target if self._side == "live" else None
             return self._make("old", partition, self._spec.source_path / partition.path, successor=successor)
         if not is_there:
             return self._staged(partition, standing)
         new = partition if standing.plan is None else standing.plan.new_partition(partition)
         return self._make("new", new, target / new.path, application=target)
+
+    def _is_new_side(self, standing: Standing) -> bool:
+        """Whether it is the new stores that are asked, of a migration that publishes them."""
+        target = self._spec.target_path
+        return self._side == "new" or (self._side == "live" and target is not None and _is_published(standing, target))
 
     def _unswitched(self, partition: StorePartition, standing: Standing) -> Site:
         """Of a store partition that no switch has moved; one that came later is as its application writes it now."""
@@ -395,7 +399,7 @@ class MigrationStores:
             application=application,
             partition=partition,
             system=system,
-            definition=self._definitions[side],
+            definition=self._defined(side, store_of(partition.id)),
             position=position,
             successor=successor,
             foreign=frozenset(foreign),
@@ -425,3 +429,26 @@ def _new_store(places: StoreLocations) -> Path:
     if found is None:
         raise StoreNotReadyError(f"{places.entry.partition.id} is being moved", hint="retry with backoff")
     return found
+
+
+def _is_published(standing: Standing, target: Path) -> bool:
+    return standing.published is not None or (bool(standing.publications) and target.is_dir())
+
+
+def _definitions_of(spec: Spec) -> dict[str, StoreDefinition]:
+    """What the old store of a spec is, and what the new one is, by side."""
+    ref, before, after = conversion_ref(spec), spec.source, spec.target
+
+    def serdes(side: Literal["source", "target"]) -> tuple[Serde, Serde]:
+        key, value = (BYTES if each is None else getattr(each, side) for each in (ref.key, ref.value))
+        return key, value
+
+    times = before if after.retention_ms is None else after
+    return {
+        "old": StoreDefinition(
+            before.format, *serdes("source"), retention_ms=before.retention_ms, segment_ms=before.segment_ms
+        ),
+        "new": StoreDefinition(
+            after.format, *serdes("target"), retention_ms=times.retention_ms, segment_ms=times.segment_ms
+        ),
+    }
