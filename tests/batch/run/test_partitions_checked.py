@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from formats.partitioners import default_partition
-from migrate import RefusedError, SourceChangedError, Spec, VerificationError, run, verify
+from migrate import RefusedError, RejectedError, SourceChangedError, Spec, VerificationError, replay, run, verify
 from migrate.model.events import Event
 from tests.batch.run.test_partitions import (
     PLAIN,
@@ -20,7 +20,7 @@ from tests.batch.run.test_partitions import (
     spread,
 )
 from tests.shared.windowed import window_time
-from tests.support import UNKNOWN_TIMESTAMP, flip_byte, make_families, open_store, raises
+from tests.support import UNKNOWN_TIMESTAMP, flip_byte, make_families, numbered, open_store, raises, read_delta
 
 Mode = Literal["full", "digest"]
 Change = Callable[[Callable[[int], Path]], None]
@@ -179,3 +179,33 @@ def _by_length_again(spec: Spec, tmp_path: Path) -> Spec:
     code = "def of(key, many):\n    return len(key) // 2 % many + 0\n"
     (tmp_path / "by_length.py").write_text(code, encoding="utf-8")
     return spec
+
+
+_PICKY = """
+def convert(record):
+    if record.key.endswith(b"7"):
+        raise ValueError("no sevens")
+    return None if record.key.endswith(b"3") else record
+"""
+_MENDED = _PICKY.replace('raise ValueError("no sevens")', "return record")
+
+
+def test_rejected_and_dropped_records_are_those_of_their_new_task(tmp_path: Path) -> None:
+    records = {key: b"value" for key in numbered(600)}
+    module = tmp_path / "picky_partitions.py"
+    module.write_text(_PICKY, encoding="utf-8")
+    app = make_application(tmp_path / "app", {"orders": spread(records, 2)})
+    sections = {
+        "conversion": {"function": "picky_partitions:convert", "allow": ["changelog", "drop", "unclean-source"]},
+        "run": {"on_reject": "dead-letter", "chunk_size": "2 KiB"},
+    }
+    spec = spec_of(tmp_path, app, 3, **sections)
+    raises(RejectedError, "60 records could not be converted", run, spec)
+    letters = read_delta(spec.home / "dead-letters")
+    of = {row["key"]: row["store_partition"] for row in letters}
+    assert of == {key: f"0_{default_partition(key, 3)}/orders" for key in records if key.endswith(b"7")}
+    module.write_text(_MENDED, encoding="utf-8")
+    report = replay(spec_of(tmp_path, app, 3, **sections))
+    assert report.totals.dropped == 60
+    kept = {key: UNKNOWN_TIMESTAMP + value for key, value in records.items() if not key.endswith(b"3")}
+    assert published(spec, TIMED) == spread(kept, 3)
