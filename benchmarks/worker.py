@@ -138,6 +138,13 @@ def exports(folder: str, store: str, rounds: int) -> Facts:
     return writers(folder, store, rounds)
 
 
+def rows_in_spark(folder: str, store: str, kind: str, rounds: int) -> Facts:
+    """A data source of Spark beside Parquet; Spark is loaded where it is imported."""
+    from benchmarks.rows_in_spark import aggregates
+
+    return aggregates(folder, store, kind, rounds)
+
+
 JOBS: dict[str, Callable[..., Facts]] = {
     **canned.JOBS,
     **changelogs.JOBS,
@@ -162,6 +169,7 @@ JOBS: dict[str, Callable[..., Facts]] = {
     "point-gets": point_gets,
     "spark-queries": spark_queries,
     "export": exports,
+    "rows-in-spark": rows_in_spark,
 }
 
 
