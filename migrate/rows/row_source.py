@@ -161,16 +161,17 @@ class RangeReading:
     def _open(self, piece: Piece, task: RangeTask, stack: ExitStack) -> Database:
         stack.close()  # what an earlier attempt opened
         directory = Path(piece.directory)
-        if not directory.is_dir() or identity_of(directory) != piece.identity:
-            raise StoreNotReadyError(
-                f"{directory} of the store partition {task.store_partition} was removed or replaced while it was read",
-                hint=_AGAIN,
-            )
-        opening = pooled(_open_every_file, directory) if task.is_in_use else open_pooled(directory)
-        database = stack.enter_context(opening)
-        check_not_half_converged(directory)
-        _families(database.families, self.definition.stored, directory)
-        return database
+        if directory.is_dir():
+            opening = pooled(_open_every_file, directory) if task.is_in_use else open_pooled(directory)
+            database = stack.enter_context(opening)
+            if identity_of(directory) == piece.identity:  # not before: another store may take the place meanwhile
+                check_not_half_converged(directory)
+                _families(database.families, self.definition.stored, directory)
+                return database
+        raise StoreNotReadyError(
+            f"{directory} of the store partition {task.store_partition} was removed or replaced while it was read",
+            hint=_AGAIN,
+        )
 
     def _entries(self, database: Database, piece: Piece) -> Iterator[Batch]:
         stored = self.definition.stored
