@@ -57,13 +57,13 @@ class StateferrySource(DataSource):
         """The columns of the options; the store is looked for, and its format checked."""
         source = rows_of_options(self.options)
         source.tasks()
-        return _spark_schema(source)
+        return spark_schema(source)
 
     @_as_a_sentence()
     def reader(self, schema: StructType) -> RangeReader:
         """A reader of the store as it is then."""
         source = rows_of_options(self.options)
-        if schema != _spark_schema(source):
+        if schema != spark_schema(source):
             raise SpecError(
                 "the columns of a store are those of its format, and not those of a schema",
                 hint="leave .schema(...) out, and choose columns by the option `columns`",
@@ -94,7 +94,7 @@ class RangeReader(DataSourceReader):
                 yield from self._reading.read(partition.task)
 
 
-def _spark_schema(source: RowSource) -> StructType:
+def spark_schema(source: RowSource) -> StructType:
     """With what DESCRIBE shows beside each column."""
     found = from_arrow_schema(source.schema)
     comments = {field.name: {"comment": _KEYS if field.name == "key" else _COLUMNS} for field in found}

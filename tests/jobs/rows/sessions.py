@@ -43,10 +43,9 @@ def users_session(master: str = "local[2]", settings: Mapping[str, str] | None =
     jvm.wait(timeout=60)
 
 
-def rows(
-    spark: SparkSession, app: Path, store: str = "orders", format_id: str = KEY_VALUE, **options: str
-) -> DataFrame:
-    given = {"path": str(app), "store": store, "format": format_id, **options}
+def rows(spark: SparkSession, app: Path, format_id: str = KEY_VALUE, **options: str) -> DataFrame:
+    """The store `orders`."""
+    given = {"path": str(app), "store": "orders", "format": format_id, **options}
     return spark.read.format("stateferry").options(**given).load()
 
 
