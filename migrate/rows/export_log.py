@@ -95,8 +95,8 @@ def _changes_table(action: dict[str, Any]) -> bool:
 class ExportLog:
     """The log of one table, opened by one export."""
 
-    def __init__(self, table: Path, place: str, name: str, schema: pa.Schema) -> None:
-        """`place`: what is exported, as the table records it; `name`: for people; `schema`: of the new version.
+    def __init__(self, table: Path, place: str, made_of: list[dict[str, Any]]) -> None:
+        """`place`: what is exported, as the table records it; `made_of`: as `table_of` gives it for the new version.
 
         Makes the table where there is none. Raises RefusedError for the table of another store or another program, and
         for one whose log cannot be read.
@@ -105,7 +105,7 @@ class ExportLog:
         self._contents = _read(table)
         if self._contents.version >= 0:
             self._check_place()
-        self._actions = table_actions(schema, name, _SETTINGS, [PARTITION_COLUMN])
+        self._actions = made_of
         make_directories(log_directory(table))
         check_has_links(log_directory(table))
         if self._contents.version < 0:
@@ -199,6 +199,31 @@ class ExportLog:
                 hint="run the same command again: the ranges that are finished are kept",
             ) from error
         self._contents.version = version
+
+
+def table_of(schema: pa.Schema, store: str) -> list[dict[str, Any]]:
+    """What makes a table with these columns. Raises RefusedError for a type that no table can have."""
+    try:
+        for field in schema:
+            _check_type(field.type)
+        return table_actions(schema, f"stateferry: {store}", _SETTINGS, [PARTITION_COLUMN])
+    except Exception as error:  # delta-rs raises this very class too
+        reason = str(error).strip().splitlines()[0]
+        raise RefusedError(
+            f"a Delta table cannot have these columns: {reason}",
+            hint="choose others (--columns), or leave the serde out, so that the payload is binary",
+        ) from error
+
+
+def _check_type(kind: pa.DataType) -> None:
+    """Raises ValueError for a type without values, such as Avro's null and a record without fields."""
+    import pyarrow as pa
+
+    parts = [kind.field(at).type for at in range(kind.num_fields)]
+    if pa.types.is_null(kind) or (pa.types.is_struct(kind) and not parts):
+        raise ValueError(f"the type {kind} has no values to store")
+    for part in parts:
+        _check_type(part)
 
 
 def check_is_a_table(table: Path) -> None:

@@ -22,7 +22,7 @@ from migrate.batch.ledger.table import SharedCommits
 from migrate.errors import RefusedError, SourceChangedError, SpecError, system_errors_explained
 from migrate.model.exports import ExportedRange, ExportReport
 from migrate.model.reports import Column
-from migrate.rows.export_log import PARTITION_COLUMN, ExportLog, check_is_a_table
+from migrate.rows.export_log import PARTITION_COLUMN, ExportLog, check_is_a_table, table_of
 from migrate.rows.row_source import RANGE_BYTES, RangeReading, RangeTask, RowSelection, RowSide, RowSource, rows_of_spec
 from migrate.spec.spec import Spec
 from migrate.stores.files import fsync_directory, fsync_file, make_directories
@@ -76,11 +76,12 @@ def export(
     _check_apart(spec, table)
     source = rows_of_spec(spec, store, side=side, selection=RowSelection(columns=_with_task(columns)))
     size = min(int(spec.run.chunk_size), RANGE_BYTES)
+    made_of = table_of(_table_schema(source.schema), source.store)
     tasks = [_task_of(source, each, table) for each in source.tasks(size)]
     place = f"store {source.store} of {spec.source_path}"
     make_directories(table)
     with _only_one(table) as is_alone:
-        log = ExportLog(table, place, f"stateferry: {source.store}", _table_schema(source.schema))
+        log = ExportLog(table, place, made_of)
         ranges, kept = _ranges(log, source, tasks, spec, jobs, is_alone=is_alone)
         version = log.publish(ranges)
     return ExportReport(

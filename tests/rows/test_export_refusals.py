@@ -19,7 +19,7 @@ from migrate.errors import (
     RefusedError,
     SourceChangedError,
 )
-from migrate.rows.export_log import ExportLog
+from migrate.rows.export_log import ExportLog, table_of
 from migrate.rows.export_table import _ranges, _table_schema, _task_of
 from migrate.rows.row_source import rows_of_spec
 from tests.rows.exported import by_task, entries, expected, orders_spec, rows, unfinished
@@ -150,8 +150,8 @@ def test_a_log_that_was_not_begun(spec: Spec, table: Path) -> None:
 
 
 def opened(spec: Spec, table: Path) -> ExportLog:
-    schema = _table_schema(rows_of_spec(spec).schema)
-    return ExportLog(table, f"store orders of {spec.source_path}", "orders", schema)
+    made_of = table_of(_table_schema(rows_of_spec(spec).schema), "orders")
+    return ExportLog(table, f"store orders of {spec.source_path}", made_of)
 
 
 def test_of_two_exports_that_meet_one_goes_on(spec: Spec, table: Path) -> None:
