@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import merge
@@ -16,7 +16,7 @@ from formats.serde import BYTES, Serde
 from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.engine.columns import unpacked_times
 from migrate.engine.key_times import TimesColumn, open_times
-from migrate.errors import RefusedError, SpecError, StoreNotReadyError, UnknownStateStoreError
+from migrate.errors import SpecError, StoreNotReadyError, UnknownStateStoreError
 from migrate.model.journal import HALF_DONE
 from migrate.model.ledger_row import Step
 from migrate.model.plan import KeyPlace, elsewhere
@@ -101,6 +101,8 @@ class SideBySideStores:
             SpecError: the text is no key, there are several stores, or a window is given where there are none.
             UnknownStateStoreError: there is no such store.
         """
+        if self.spec.source.moved_stores:
+            return self._of(store).get(store, key, window, is_base64=is_base64, encoding=encoding)
         source = self.conversion.source
         if window is not None:
             _check_window(source, window)
@@ -112,6 +114,8 @@ class SideBySideStores:
 
         `place`: the `next_place` of the report before. Raises SpecError, UnknownStateStoreError, as `get`.
         """
+        if self.spec.source.moved_stores:
+            return self._of(store).first(store, start, limit, place=place)
         payload = b"" if start is None else self._payload(start)
         source = self.conversion.source  # of a versioned store, the latest values
         at = payload if source.is_segmented else _stored_key(source, payload, None)
@@ -122,6 +126,10 @@ class SideBySideStores:
 
         return self._report(store, find, limit, where)
 
+    def _of(self, store: str | None) -> SideBySideStores:
+        """One store alone, whose format may be its own."""
+        return SideBySideStores(self.spec.of_store(chosen_store(self.spec, store)))
+
     def _payload(self, key: str, encoding: str | None = None) -> bytes:
         return serialized_key(self.conversion.source.key_serde, key, encoding)
 
@@ -129,12 +137,6 @@ class SideBySideStores:
         self, store: str | None, find: Callable[[Pair], Iterator[_Found]], limit: int, where: str = ""
     ) -> GetReport:
         name = chosen_store(self.spec, store)
-        if self.spec.target.partitions is not None:
-            raise RefusedError(
-                "[target] partitions changes their number: no old store partition and no new one have the same keys",
-                hint="verify compares every record; to read one side alone: stateferry serve SPEC, or the directory's "
-                "stores by themselves",
-            )
         records, following = with_retries(
             lambda: self._found(name, find, limit, where), on_migrated=lambda: None, timeout=_MOVING_SECONDS
         )
@@ -182,17 +184,19 @@ class SideBySideStores:
         by_place = {place_of(each): each for each in new or ()}
         standing = read_standing(self.spec.home)
         times, plan = self._times(standing), standing.plan
+        if plan is not None and plan.old_partitions and (old or new):  # each key is in one of either
+            return [Pair(old or (), new or (), id=name, is_early=new is None, is_gone=old is None)]
         pairs = [
             Pair(
-                each,
-                by_place.pop(place_of(each), None),
-                times.get(each.id),
-                None if plan is None else plan.key_place(each.id),
+                (each,),
+                filter(None, (by_place.pop(place_of(each), None),)),
+                times=times.get(each.id),
+                key_place=None if plan is None else plan.key_place(each.id),
                 is_early=new is None,
             )
             for each in old or ()
         ]
-        return pairs + [Pair(None, each, is_gone=old is None) for each in by_place.values()]
+        return pairs + [Pair((), (each,), is_gone=old is None) for each in by_place.values()]
 
     def _times(self, standing: Standing) -> dict[str, str]:
         """By store partition, the run whose times the function has seen."""
@@ -374,21 +378,24 @@ def _verdict(
 
 
 class Pair:
-    """A store partition of both stores, as they were when they were opened."""
+    """A store partition of both stores, as they were when they were opened; all of them where their number changes."""
 
     def __init__(
         self,
-        old: Partition | None,
-        new: Partition | None,
+        old: Iterable[Partition],
+        new: Iterable[Partition],
+        *,
+        id: str = "",
         times: str | None = None,
         key_place: KeyPlace | None = None,
-        *,
         is_early: bool = False,
         is_gone: bool = False,
     ) -> None:
-        self.partitions = [each for each in (old, new) if each is not None]
-        self.id = self.partitions[0].id
-        self.old, self.new = (None if each is None else each.opened() for each in (old, new))
+        sides = [*old], [*new]
+        self.partitions = [each for side in sides for each in side]
+        self.id = id or self.partitions[0].id
+        self._opened = [[each.opened() for each in side] for side in sides]  # which keeps their files open
+        self.old, self.new = map(_together, self._opened)
         self.times = times
         """The run of times that new records took theirs from; None: there is none."""
         self.key_place = key_place
@@ -402,6 +409,11 @@ class Pair:
         """Raises StateStoreMigratedError where a switch has moved one of them meanwhile."""
         for each in self.partitions:
             each.check()
+
+
+def _together(opened: Sequence[Opened]) -> Opened | None:
+    segments = tuple(segment for each in opened for segment in each.segments)
+    return replace(opened[0], segments=segments) if opened else None
 
 
 def place_of(partition: Partition) -> object:

@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from migrate import RefusedError, Spec, run
+from migrate import Spec, run
 from migrate.queries.open.store_sources import MigrationStores
-from migrate.queries.side_by_side import SideBySideStores
 from tests.batch.run.test_partitions import KINDS, PLAIN, make_application, spread
-from tests.support import KEY_VALUE, TIMESTAMPED, make_spec, raises
+from tests.support import KEY_VALUE, TIMESTAMPED, make_spec
 
 
 @pytest.fixture
@@ -46,13 +45,3 @@ def test_a_store_that_moves_along_keeps_its_format(spec: Spec) -> None:
     assert stores.definition("orders").format == TIMESTAMPED
     assert stores.definition("by-hour").format == "kafka-streams.window"
     assert stores.is_new(stores.definition("by-hour"))
-
-
-def test_old_and_new_are_not_shown_side_by_side(spec: Spec) -> None:
-    raises(
-        RefusedError,
-        "no old store partition and no new one have the same keys",
-        SideBySideStores(spec).get,
-        "orders",
-        "a",
-    )
