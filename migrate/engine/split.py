@@ -121,19 +121,14 @@ class Split:
         size = len(payloads[0]) if whole.sizes is not None and self._cuts_alike else None
         both = share.old, share.new
         old, new = partitions_of(share.partitioner, payloads, both, self.function, size=size)
-        actual = np.repeat([each.number for each, _ in taken], [len(batch) for _, batch in taken])
-        for at in np.flatnonzero(old != actual).tolist():
+        actual = [each.number for each, _ in taken]
+        lies = np.array(actual) if len(taken) == 1 else np.repeat(actual, [len(batch) for _, batch in taken])
+        for at in np.flatnonzero(old != lies).tolist():
+            ends = np.cumsum([len(batch) for _, batch in taken])
+            where = taken[int(np.searchsorted(ends, at, side="right"))][0]
             if not self._is_unreadable(keys[at]):
-                counts = np.cumsum([len(batch) for _, batch in taken])
-                where = taken[int(np.searchsorted(counts, at, side="right"))][0]
                 raise misplaced_key(share, where.id, keys[at], int(old[at]))
-            new[at] = actual[at] % share.groups
-        for at in np.flatnonzero((new < 0) | (new >= share.new)).tolist():  # or the record would be lost
-            raise RefusedError(
-                f"[source] partitioner {share.partitioner} puts the key {show_key(keys[at])} into partition {new[at]} "
-                f"of {share.new}",
-                hint="it must return a number from 0 to one below the number of partitions that it is given",
-            )
+            new[at] = where.number % share.groups
         return new
 
     def _one_by_one(self, keys: list[bytes]) -> list[bytes]:

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain, compress
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -88,8 +88,10 @@ def joined(batches: Sequence[Batch]) -> Batch:
     """The records of several batches, one batch after the other."""
     if len(batches) == 1:
         return batches[0]
-    keys = [*chain.from_iterable(each.keys for each in batches)]
-    values = [*chain.from_iterable(each.values for each in batches)]
+    keys, values = list[bytes](), list[bytes]()
+    for each in batches:  # a third of the time of a chain
+        keys += each.keys
+        values += each.values
     sizes = {each.sizes for each in batches}
     return Batch(keys, values, sizes.pop() if len(sizes) == 1 else None)
 
