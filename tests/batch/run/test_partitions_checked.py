@@ -7,7 +7,17 @@ from typing import Literal
 import pytest
 
 from formats.partitioners import default_partition
-from migrate import RefusedError, RejectedError, SourceChangedError, Spec, VerificationError, replay, run, verify
+from migrate import (
+    RefusedError,
+    RejectedError,
+    SourceChangedError,
+    Spec,
+    VerificationError,
+    replay,
+    run,
+    status,
+    verify,
+)
 from migrate.model.events import Event
 from tests.batch.run.test_partitions import (
     PLAIN,
@@ -209,3 +219,16 @@ def test_rejected_and_dropped_records_are_those_of_their_new_task(tmp_path: Path
     assert report.totals.dropped == 60
     kept = {key: UNKNOWN_TIMESTAMP + value for key, value in records.items() if not key.endswith(b"3")}
     assert published(spec, TIMED) == spread(kept, 3)
+
+
+@pytest.mark.parametrize("new", [3, 4])
+def test_one_misplaced_key_that_no_sample_has_is_refused_by_the_run(tmp_path: Path, new: int) -> None:
+    records = dict.fromkeys(numbered(20_000), b"value")
+    old = spread(records, 2)
+    stray = sorted(old[0])[5_001]
+    old[1] = dict(sorted((old[1] | {stray: old[0].pop(stray)}).items()))
+    spec = spec_of(tmp_path, make_application(tmp_path / "app", {"orders": old}), new)
+    belongs = "is in task 0_1, and murmur2 of 2 partitions puts it into 0_0"
+    error = raises(RefusedError, f'the key "{stray.decode()}" of the store .orders. {belongs}', run, spec)
+    assert not (tmp_path / "new").exists()
+    assert "[source] partitioner" in error.hint
