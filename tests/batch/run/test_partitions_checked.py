@@ -15,7 +15,6 @@ from migrate import (
     VerificationError,
     replay,
     run,
-    status,
     verify,
 )
 from migrate.model.events import Event
