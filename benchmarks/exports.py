@@ -61,9 +61,13 @@ def writers(folder: str, store: str, rounds: int) -> Facts:
         facts: Facts = {name: [] for name in ways}
         for number in range(rounds + 1):
             for name, write in ways.items():
-                seconds = _timed(write, place / "table")
-                counted = spark.read.format("delta").load(str(place / "table")).count()
+                table = place / f"{number}-{name}"  # a new one: Spark keeps what it knows of another
+                begun = time.perf_counter()
+                write(str(table))
+                seconds = time.perf_counter() - begun
+                counted = spark.read.format("delta").load(str(table)).count()
                 assert facts.setdefault("records", counted) == counted
+                shutil.rmtree(table)
                 if number:
                     facts[name].append(seconds)
     finally:
@@ -81,13 +85,6 @@ def _session() -> Any:  # noqa: ANN401 - delta-spark may be missing where types 
     builder = builder.config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
     catalog = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
     return configure_spark_with_delta_pip(builder.config("spark.sql.catalog.spark_catalog", catalog)).getOrCreate()
-
-
-def _timed(write: Callable[[str], object], table: Path) -> float:
-    shutil.rmtree(table, ignore_errors=True)
-    begun = time.perf_counter()
-    write(str(table))
-    return time.perf_counter() - begun
 
 
 def exports(setting: Setting) -> list[Result]:
