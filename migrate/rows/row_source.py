@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -132,7 +133,7 @@ class RangeReading:
         Raises CorruptionError for a damaged table, StoreNotReadyError where the directory is gone or another store's,
         and ConversionError for a record that cannot be decoded, unless that is permitted.
         """
-        for piece in (*task.pieces, *self._since(task)):
+        for piece in chain(task.pieces, self._since(task)):
             with ExitStack() as stack:
                 if self._has_expired(piece, task):
                     continue
@@ -145,12 +146,14 @@ class RangeReading:
         """Segments that came since the ranges were cut."""
         if task.segments is None:
             return
+        if not Path(task.place).is_dir():
+            raise _gone(task.place, task)
         keys, store = _stored_range(self.definition.stored, self.selection), Path(task.store_partition).name
         start = get_system(self.definition.stored.system).segments.start
         for directory in sorted(Path(task.place).iterdir()):
             is_new = directory.name not in task.segments and start(store, directory.name) is not None
             if is_new and is_rocksdb(directory):
-                for family in _families(family_names(directory), self.definition.stored, directory):
+                for family in _families(_names_of(directory), self.definition.stored, directory):
                     yield Piece(str(directory), family, keys, identity_of(directory))
 
     def _has_expired(self, piece: Piece, task: RangeTask) -> bool:
@@ -168,10 +171,7 @@ class RangeReading:
                 check_not_half_converged(directory)
                 _families(database.families, self.definition.stored, directory)
                 return database
-        raise StoreNotReadyError(
-            f"{directory} of the store partition {task.store_partition} was removed or replaced while it was read",
-            hint=_AGAIN,
-        )
+        raise _gone(piece.directory, task)
 
     def _entries(self, database: Database, piece: Piece) -> Iterator[Batch]:
         stored = self.definition.stored
@@ -274,10 +274,24 @@ class RowSource:
         wanted = _stored_range(stored, self.reading.selection)
         tables = [(file, b"") for file in database_files(directory).immutable if file.suffix == ".sst"]
         cuts = cut(tables, range_bytes)
-        for family in _families(family_names(directory), stored, directory):
+        for family in _families(_names_of(directory), stored, directory):
             for keys, size in zip(cuts.ranges, cuts.sizes, strict=True):
                 if not (inside := _both(keys, wanted)).is_empty:
                     yield Piece(str(directory), family, inside, identity), size
+
+
+def _gone(directory: str, task: RangeTask) -> StoreNotReadyError:
+    what = f"{directory} of the store partition {task.store_partition}"
+    return StoreNotReadyError(f"{what} was removed or replaced while it was read", hint=_AGAIN)
+
+
+def _names_of(directory: Path) -> tuple[str, ...]:
+    """Its column families. Raises RefusedError where it cannot be opened."""
+    try:
+        return family_names(directory)
+    except Exception:  # noqa: BLE001 - rocksdict raises nothing narrower; an opening tries again and knows the reason
+        with open_read_only(directory) as database:
+            return database.families
 
 
 def _families(there: tuple[str, ...], stored: Format, directory: Path) -> list[str]:

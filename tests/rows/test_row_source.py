@@ -150,8 +150,9 @@ def test_segments_come_and_go_while_an_application_runs(tmp_path: Path) -> None:
     with pytest.raises(StoreNotReadyError, match="was removed or replaced"):
         [*source.read(stopped[0])]
     shutil.rmtree(app / "0_0" / NAME)
-    with pytest.raises(StoreNotReadyError, match="was removed or replaced"):
-        [*source.read(tasks[0])]
+    for task in (tasks[0], tasks[-1], replace(tasks[-1], pieces=())):
+        with pytest.raises(StoreNotReadyError, match="was removed or replaced"):
+            [*source.read(task)]
 
 
 def test_versions_are_rows_once(tmp_path: Path) -> None:
@@ -245,6 +246,16 @@ def test_what_cannot_be_read_whole_is_an_error(
         for task in tasks:
             for _ in source.read(task):
                 pass
+    assert raised.value.hint
+
+
+@pytest.mark.parametrize("name", ["MANIFEST-*", "CURRENT"])
+def test_a_store_that_cannot_be_opened_is_an_error(tmp_path: Path, name: str) -> None:
+    app = key_value(tmp_path, numbered(3))
+    file = next((app / "0_0/rocksdb" / NAME).glob(name))
+    file.write_bytes(file.read_bytes()[:5])
+    with pytest.raises(MigrationError, match="0_0") as raised:
+        read(of(app))
     assert raised.value.hint
 
 
