@@ -17,8 +17,10 @@ from migrate.stores.batch import Batch, joined
 from migrate.stores.merge import batches_without
 from migrate.stores.rocksdb.writing import SstWriter, TableOptions
 
-_RECORDS, _BYTES = 1024, 1 << 20
-"""As much of one new store partition waits to be converted together: each conversion has a fixed cost."""
+_RECORDS, _BYTES = 256, 1 << 20
+"""As much of one new store partition waits to be converted together: each conversion has a fixed cost. With more, what
+waits of all of them does not fit a processor's cache.
+"""
 
 
 class _Unconverted:
