@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import shutil
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from itertools import repeat
+from dataclasses import replace
 from pathlib import Path
 from struct import Struct
 
 from formats.encoding.headers import Headers
+from migrate.kafka.sorted_runs import sorted_runs
 from migrate.model.key_range import KeyRange
 from migrate.stores.batch import Batch, ChangelogBatch, RecordHeaders
 from migrate.stores.files import make_directories
@@ -31,30 +32,22 @@ from migrate.stores.rocksdb.database import DEFAULT_FAMILY, Database, open_read_
 from migrate.stores.rocksdb.writing import SstWriter, TableOptions, create_database
 
 MEMORY = 256 << 20
-_OVERHEAD = 350
-"""Bytes of memory that a record without headers takes besides its key and value: four objects, a place in the dict."""
 _SCAN_RECORDS = 1024
 _HEAD = Struct(">qqB")
 _SIZE = Struct(">I")
 _VALUE, _HEADERS = 1, 2
 
-_Record = tuple[bytes | None, int, int, RecordHeaders | None]
-"""Value, timestamp, offset, headers."""
-
 
 class Latest:
     """The last record of each key, made by `build`."""
 
-    def __init__(self, folder: Path, *, memory: int, values_too: bool) -> None:
+    def __init__(self, folder: Path) -> None:
         self.records = 0
         """The number of records added."""
         self._folder = folder
-        self._memory = memory
-        self._values_too = values_too
-        self._recent: dict[bytes, _Record] = {}
-        self._taken = 0
         self._runs: list[Path] = []
-        self._sorted: list[bytes] = []
+        self._recent = ChangelogBatch([], [], [], None, [])
+        """All of them, where memory suffices."""
         self._database: Database | None = None
 
     @classmethod
@@ -70,12 +63,16 @@ class Latest:
             memory: About the most bytes that records take in memory.
             values_too: False: empty values are kept in place of the records', and no headers.
         """
-        latest = cls(folder, memory=memory, values_too=values_too)
+        latest = cls(folder)
         with ExitStack() as opened:
             opened.callback(shutil.rmtree, folder, ignore_errors=True)
-            for batch in batches:
-                latest._add(batch)
-            latest._finish(opened)
+            seen = latest._counted(batches)
+            for run, is_last in sorted_runs(seen if values_too else map(_without_values, seen), memory):
+                if is_last and not latest._runs:
+                    latest._recent = run
+                elif len(run):
+                    latest._write_run(run)
+            latest._open(opened)
             yield latest
 
     def scan(self, keys: KeyRange | None = None) -> Iterator[ChangelogBatch]:
@@ -86,63 +83,42 @@ class Latest:
         for batch in self._database.batches(DEFAULT_FAMILY, keys):
             yield unpacked(batch)
 
-    def _add(self, batch: ChangelogBatch) -> None:
-        offsets = batch.offsets or repeat(0, len(batch))
-        headers: Iterable[RecordHeaders | None] = repeat(None, len(batch))
-        values = batch.values
-        if not self._values_too:
-            values = [None if value is None else b"" for value in values]
-        elif batch.headers is not None:
-            headers = batch.headers
-        self.records += len(batch)
-        self._taken += _size(batch.keys) + _size(values) + len(batch) * _OVERHEAD
-        self._recent.update(zip(batch.keys, zip(values, batch.timestamps, offsets, headers, strict=True), strict=True))
-        if self._taken > self._memory:
-            self._make_room()
+    def _counted(self, batches: Iterable[ChangelogBatch]) -> Iterator[ChangelogBatch]:
+        for batch in batches:
+            self.records += len(batch)
+            yield batch
 
-    def _make_room(self) -> None:
-        """Write a run, unless half of what was counted is of records that later ones have replaced."""
-        values = [record[0] for record in self._recent.values()]
-        self._taken = _size(self._recent) + _size(values) + len(values) * _OVERHEAD
-        if self._taken > self._memory // 2:
-            self._write_run()
-
-    def _write_run(self) -> None:
+    def _write_run(self, run: ChangelogBatch) -> None:
         make_directories(self._folder)
-        run = self._folder / f"{len(self._runs)}.sst"
-        writer = SstWriter(run, TableOptions())
-        self._sorted = sorted(self._recent)
-        for batch in self._scan_memory(KeyRange()):
+        path = self._folder / f"{len(self._runs)}.sst"
+        writer = SstWriter(path, TableOptions())
+        for batch in _parts(run, 0, len(run)):
             writer.write(Batch(batch.keys, packed(batch)))
         writer.finish()
-        self._runs.append(run)
-        self._recent, self._sorted, self._taken = {}, [], 0
+        self._runs.append(path)
 
-    def _finish(self, opened: ExitStack) -> None:
-        if not self._runs:
-            self._sorted = sorted(self._recent)
-            return
-        if self._recent:
-            self._write_run()
-        directory = self._folder / "db"
-        create_database(directory, {}, {DEFAULT_FAMILY: self._runs}, {})
-        self._database = opened.enter_context(open_read_only(directory))
+    def _open(self, opened: ExitStack) -> None:
+        if self._runs:
+            directory = self._folder / "db"
+            create_database(directory, {}, {DEFAULT_FAMILY: self._runs}, {})
+            self._database = opened.enter_context(open_read_only(directory))
 
     def _scan_memory(self, keys: KeyRange) -> Iterator[ChangelogBatch]:
-        start = 0 if keys.start is None else bisect_left(self._sorted, keys.start)
-        end = len(self._sorted) if keys.end is None else bisect_left(self._sorted, keys.end)
-        for at in range(start, end, _SCAN_RECORDS):
-            found = self._sorted[at : min(at + _SCAN_RECORDS, end)]
-            values, timestamps, offsets, headers = zip(*map(self._recent.__getitem__, found), strict=True)
-            yield ChangelogBatch(found, values, timestamps, _none_if_empty(headers), offsets)
+        there = self._recent.keys
+        start = 0 if keys.start is None else bisect_left(there, keys.start)
+        end = len(there) if keys.end is None else bisect_left(there, keys.end)
+        yield from _parts(self._recent, start, end)
 
 
-def _size(column: Iterable[bytes | None]) -> int:
-    return sum(map(len, filter(None, column)))
+def _parts(run: ChangelogBatch, start: int, end: int) -> Iterator[ChangelogBatch]:
+    for at in range(start, end, _SCAN_RECORDS):
+        part = run.part(at, min(at + _SCAN_RECORDS, end))
+        yield part if part.headers is None or any(part.headers) else replace(part, headers=None)
 
 
-def _none_if_empty(headers: Sequence[RecordHeaders | None]) -> list[RecordHeaders] | None:
-    return [each or [] for each in headers] if any(headers) else None
+def _without_values(batch: ChangelogBatch) -> ChangelogBatch:
+    values = [None if value is None else b"" for value in batch.values]
+    return replace(batch, values=values, headers=None)
 
 
 def packed(batch: ChangelogBatch) -> list[bytes]:
