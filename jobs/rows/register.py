@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +18,8 @@ if TYPE_CHECKING:
 def register(spark: SparkSession) -> None:
     """Let `spark.read.format("stateferry")` and `USING stateferry` read state stores, in this session.
 
-    A session of Spark Connect too, whose server then reads the stores. Workers get the code of this process.
+    A session of Spark Connect too, whose server then reads the stores. Workers get the code of this process; those of
+    a local master are of the same Python, unless PYSPARK_PYTHON or `spark.pyspark.python` names one.
     """
     if is_remote(spark):
         with tempfile.TemporaryDirectory(prefix="stateferry-") as folder:
@@ -24,7 +27,11 @@ def register(spark: SparkSession) -> None:
     else:
         from pyspark import SparkFiles
 
-        spark.sparkContext.addPyFile(str(packed(Path(SparkFiles.getRootDirectory()))))
+        context = spark.sparkContext
+        is_named = "PYSPARK_PYTHON" in os.environ or context.getConf().get("spark.pyspark.python") is not None
+        if str(context.master).startswith("local") and not is_named:
+            context.pythonExec = sys.executable
+        context.addPyFile(str(packed(Path(SparkFiles.getRootDirectory()))))
     spark.dataSource.register(StateferrySource)
 
 
