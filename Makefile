@@ -1,7 +1,7 @@
 # Needs make, Python 3.11 or newer, and the network for the first `make setup`.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup check test test-fast test-delta test-spark-submit test-long test-more test-random test-kill test-lazy test-mutants demo demo-lazy demo-windows demo-changelog demo-queries demo-processors bench broker docs-cli docs-images package clean
+.PHONY: help setup check test test-fast test-delta test-spark-submit test-long test-more test-random test-kill test-lazy test-mutants demo demo-lazy demo-windows demo-changelog demo-queries demo-processors demo-rows bench broker docs-cli docs-images package clean
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -112,6 +112,9 @@ demo-queries: setup ## ask a store over HTTP all the way through its migration, 
 
 demo-processors: setup ## give state inside Spark, Quix Streams and Faust a new form while it is in use, and compare all totals
 	$(WITH_JAVA) $(PYTHON) -m examples.processors
+
+demo-rows: setup ## ask a store in SQL, export it, give it 12 partitions in place of 2, and start the application on it
+	$(WITH_JAVA) $(PYTHON) -m examples.rows
 
 bench: setup ## measure
 	$(WITH_JAVA) $(PYTHON) -m benchmarks
