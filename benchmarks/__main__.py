@@ -76,6 +76,7 @@ BENCHMARKS: dict[str, Callable[[Setting], list[Result]]] = {
     "faust": faust.faust,
     "changelog-write": changelogs.changelog_write,
     "changelog-reread": changelogs.changelog_reread,
+    "changelog-restore": changelogs.changelog_restore,
     "changelog-memory": changelogs.changelog_memory,
     "changelog-migration": live_changelogs.changelog_migration,
 }

@@ -17,6 +17,7 @@ from benchmarks.setting import PER_CORE, Setting
 from benchmarks.stores import ensure_store_of, key_of
 from formats import get_format
 from migrate.batch.chunk.reread_changelog import RereadTask, reread
+from migrate.batch.chunk.restore_store import RestoreTask
 from migrate.batch.chunk.write_changelog import NewEntries, ProduceTask, produce, write_records
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.connection import Connection
@@ -24,11 +25,13 @@ from migrate.kafka.latest import MEMORY, Latest
 from migrate.kafka.reader import read
 from migrate.model.changelogs import Changelog, TopicPart
 from migrate.model.key_range import KeyRange
+from migrate.model.restored import Pinned
+from migrate.model.store_partition import StorePartition
 from migrate.stores.batch import ChangelogBatch
 from migrate.stores.merge import in_order
 from tests.broker.broker import running_broker
 
-WRITE_BAR, REREAD_BAR, MEMORY_BAR = 0.5, 0.7, 1.3
+WRITE_BAR, REREAD_BAR, MEMORY_BAR, RESTORE_BAR = 0.5, 0.7, 1.3, 0.25
 _FORMAT = "kafka-streams.timestamped-key-value"
 _RECORDS = 1_000_000
 _TRANSACTION_RECORDS = 350_000
@@ -64,8 +67,15 @@ def changelog_reread(setting: Setting) -> list[Result]:
     return _compare_routes(setting, "changelog-reread", routes, REREAD_BAR, topic="written-before")
 
 
+def changelog_restore(setting: Setting) -> list[Result]:
+    """Making a store from its changelog alone, beside the consumer alone, which keeps nothing."""
+    routes = ("product", "consumer alone")
+    (result,) = _compare_routes(setting, "changelog-restore", routes, None, topic="written-before")
+    return [result]
+
+
 def _compare_routes(
-    setting: Setting, name: str, routes: tuple[str, ...], bar: float, *, topic: str = ""
+    setting: Setting, name: str, routes: tuple[str, ...], bar: float | None, *, topic: str = ""
 ) -> list[Result]:
     """The first route against the second one, and the others beside them; `topic`: written before, where it is read."""
     unmeasured = Result(name, "One topic partition", ["route"])
@@ -87,6 +97,9 @@ def _compare_routes(
     result = route_result(name, f"{store.words}; one topic partition", series)
     result.notes.append(PER_CORE)
     product, alone = (series[route] for route in routes[:2])
+    if bar is None:
+        result.bars.append(Bar(name, f"M records/s, {product.name}", RESTORE_BAR, product.rate("wall") / 1e6))
+        return [result]
     what = f"times {alone.name}, of CPU, {product.name}"
     result.bars.append(Bar(name, what, bar, ratio(product, alone, "cpu")))
     return [result]
@@ -111,6 +124,7 @@ def changelog_memory(setting: Setting) -> list[Result]:
                 "changelog-write, product": {**arguments, "source": str(store.path)},
                 "changelog-reread, in order, compared": reading,
                 "changelog-reread, reduced": {**reading, "memory": _MEMORY},
+                "changelog-restore, product": {**reading, "memory": _MEMORY},
                 "changelog-memory, large values": {**arguments, "topic": f"large-{records}", "folder": str(folder)},
             }
             for job, given in jobs.items():
@@ -230,6 +244,19 @@ def _read_alone(bootstrap: str, source: str, records: int, topic: str, folder: s
     return spent
 
 
+def _restore(bootstrap: str, source: str, records: int, topic: str, folder: str, **sizes: int) -> Facts:
+    connection, end = _end(bootstrap, topic)
+    partition = StorePartition(id="0_0/orders", store="orders", task="0_0", path=Path("0_0/rocksdb/orders"))
+    pinned = Pinned(partition=partition, topic=topic, number=0, start=0, end=end)
+    with _spent() as spent:
+        task = RestoreTask(folder, "restored", connection, pinned, format=_FORMAT, segments=None, **sizes)
+        found = task.work()
+    shutil.rmtree(Path(folder, found.folder))
+    if found.keys != records:
+        raise AssertionError(found)
+    return spent
+
+
 def _large_values(bootstrap: str, records: int, topic: str, folder: str) -> Facts:
     """Written, read and reduced."""
     connection = _with_topic(bootstrap, topic)
@@ -284,6 +311,8 @@ JOBS: dict[str, Callable[..., Facts]] = {
     "changelog-reread, in order": _in_order,
     "changelog-reread, in order, compared": _compare,
     "changelog-reread, reduced": _reduce,
+    "changelog-restore, product": _restore,
+    "changelog-restore, consumer alone": _read_alone,
     "changelog-memory, large values": _large_values,
     "changelog-reread, consumer alone": _read_alone,
 }

@@ -16,6 +16,7 @@ claim("formats", "migrate")  # not `jobs`, a name that programs have: only Spark
 # What is exported, and from where. Type checkers read __init__.pyi, which `make docs-cli` writes from this list.
 _HOMES = {
     "formats": "EntryError Function Headers History Serde StateRecord Version Window",
+    "migrate.batch.changelog.restoring": "restore",
     "migrate.batch.preflight.check": "CheckReport",
     "migrate.batch.preflight.doctor": "DoctorReport doctor",
     "migrate.batch.replay": "replay",
@@ -55,8 +56,8 @@ _HOMES = {
     "migrate.model.exports": "ExportReport",
     "migrate.model.preview": "RejectReason Shown",
     "migrate.model.reports": (
-        "AbandonReport Behind CatchUpReport ChangelogReport Column Concern Held RejectsReport RunReport SetBack "
-        "SnapshotReport StatusReport SwitchReport TailReport Throughput VerifyReport Verifying"
+        "AbandonReport Behind CatchUpReport ChangelogReport Column Concern Held RejectsReport RestoreReport "
+        "RunReport SetBack SnapshotReport StatusReport SwitchReport TailReport Throughput VerifyReport Verifying"
     ),
     "migrate.model.run_history": "ChunkDone RunHistory RunSummary StepDone",
     "migrate.queries.open.partition": "StoreDefinition",

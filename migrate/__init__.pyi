@@ -8,6 +8,7 @@ from formats import StateRecord as StateRecord
 from formats import Version as Version
 from formats import Window as Window
 from migrate.batch.catch_up import catch_up as catch_up
+from migrate.batch.changelog.restoring import restore as restore
 from migrate.batch.preflight.check import CheckReport as CheckReport
 from migrate.batch.preflight.doctor import DoctorReport as DoctorReport
 from migrate.batch.preflight.doctor import doctor as doctor
@@ -88,6 +89,7 @@ from migrate.model.reports import Column as Column
 from migrate.model.reports import Concern as Concern
 from migrate.model.reports import Held as Held
 from migrate.model.reports import RejectsReport as RejectsReport
+from migrate.model.reports import RestoreReport as RestoreReport
 from migrate.model.reports import RunReport as RunReport
 from migrate.model.reports import SetBack as SetBack
 from migrate.model.reports import SnapshotReport as SnapshotReport

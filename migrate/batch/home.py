@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from migrate.errors import RefusedError
 from migrate.model.plan import PLAN_SCHEMA, Plan, coverage_flaw, newest_plan
 from migrate.model.values import read_sealed, with_seal
+from migrate.spec.changelog_source import RESTORED
 from migrate.stores.files import fsync_directory, make_directories, protect_like, remove_tree, write_durably
 from migrate.stores.regular_files import check_regular, read_regular
 from migrate.stores.rocksdb.layout import is_rocksdb_file
@@ -26,6 +27,8 @@ ABANDONED = "stateferry-abandoned.json"
 LOCK = "run.lock"
 LEDGER, LEDGER_DAMAGED = "ledger", "ledger-damaged"
 SNAPSHOT, CHUNKS, NEW, OLD = "snapshot", "chunks", "new", "old"
+RESTORED_RECORD = "restored.json"
+"""What was read of the changelog from which the old store, in RESTORED, was made."""
 DAMAGED_CHUNKS = "chunks-damaged"
 """Files of chunks that were damaged after their commit, with their receipts."""
 CHANGELOG = "changelog"
@@ -40,18 +43,20 @@ SIDE_FILE = "side-file.tmp"
 _RUN = "[0-9a-f]{12}"
 _PLAN = r"plan-\d{4,}\.json"
 _ANSWERS = r"registry-answers\.json"
+_RESTORED = re.escape(RESTORED_RECORD)
 _MARKERS = f"{re.escape(MARKER)}|{re.escape(ABANDONED)}"
-_UNFINISHED = re.compile(rf"\.({_PLAN}|{_ANSWERS}|{_MARKERS})\.\d+\.tmp|{re.escape(SIDE_FILE)}")
+_UNFINISHED = re.compile(rf"\.({_PLAN}|{_ANSWERS}|{_RESTORED}|{_MARKERS})\.\d+\.tmp|{re.escape(SIDE_FILE)}")
 _PROBE = re.compile(r"\.exchange-\w+")
 _ATTEMPT = re.compile(rf"\.?{_RUN}-.+\.(sst|receipt\.json|parquet|breadcrumb|tmp)")
 _SORTED_RUN = re.compile(r"[\w.-]+\.sst")
 _RECORD = re.compile(r"snapshot\.json|\.snapshot\.json\.\d+\.tmp")
 _TABLE_FILE = re.compile(r"part-.+\.parquet.*|\.?\d{20}\..+|_last_checkpoint.*|_commit_.+\.tmp.*|_digests\.json")
-_FILES = re.compile(f"{_PLAN}|{_ANSWERS}|{re.escape(LOCK)}|{_MARKERS}")
+_FILES = re.compile(f"{_PLAN}|{_ANSWERS}|{_RESTORED}|{re.escape(LOCK)}|{_MARKERS}")
+_CHECKPOINT = re.compile(r"\.checkpoint(?:\.rec)?|\.\.checkpoint\.\d+\.tmp")
 _UNFINISHED_SNAPSHOT = re.compile(rf"{SNAPSHOT}-{_RUN}\.tmp")
 _TABLES = (LEDGER, LEDGER_DAMAGED, DEAD_LETTERS, UNFINISHED_DEAD_LETTERS)
 _LAST = (LOCK, MARKER, ABANDONED)
-_OF_STORES = (SNAPSHOT, CHUNKS, DAMAGED_CHUNKS, CHECKED_CHUNK, CHANGELOG, NEW, OLD)
+_OF_STORES = (SNAPSHOT, CHUNKS, DAMAGED_CHUNKS, CHECKED_CHUNK, CHANGELOG, RESTORED, NEW, OLD)
 MARKER_SCHEMA = 1
 _ELSEWHERE = "choose another work_dir, or another `name`"
 _RECOVERY = (
@@ -200,6 +205,10 @@ def _is_of_a_changelog(name: str) -> bool:
     return is_rocksdb_file(name) or (_ATTEMPT.fullmatch(name) or _SORTED_RUN.fullmatch(name)) is not None
 
 
+def _is_restored(name: str) -> bool:
+    return _is_of_a_changelog(name) or _CHECKPOINT.fullmatch(name) is not None
+
+
 def _is_of_a_table(name: str) -> bool:
     return _TABLE_FILE.fullmatch(name) is not None
 
@@ -208,7 +217,12 @@ def _never(_: str) -> bool:
     return False
 
 
-_IN_FOLDER: dict[str, Callable[[str], bool]] = {NEW: _never, OLD: _never, CHANGELOG: _is_of_a_changelog}
+_IN_FOLDER: dict[str, Callable[[str], bool]] = {
+    NEW: _never,
+    OLD: _never,
+    CHANGELOG: _is_of_a_changelog,
+    RESTORED: _is_restored,
+}
 """Which files are removed from a folder of ours; others: those of chunks and snapshots."""
 
 

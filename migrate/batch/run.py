@@ -12,6 +12,7 @@ from formats import Conversion, Function
 from migrate.batch.changelog.broker_access import half_done
 from migrate.batch.changelog.compare_topics import adopt_changelogs, verify_changelogs
 from migrate.batch.changelog.rebuild import rebuild_missing
+from migrate.batch.changelog.restoring import restore_with
 from migrate.batch.changelog.take_key_times import take_times
 from migrate.batch.changelog.write_topics import announce, write_changelogs
 from migrate.batch.chunk.executor import Executor, ExecutorOpener, executor_opener, in_process
@@ -36,6 +37,7 @@ from migrate.batch.steps.rewrite import check_left_out, rewrite
 from migrate.batch.steps.verify import verify
 from migrate.errors import MigrationError, system_errors_explained
 from migrate.model.events import Listener, ignore
+from migrate.model.plan import newest_plan
 from migrate.model.reports import RunReport
 from migrate.spec.allowed import CHANGELOG, DROP, KEY_CHANGE, UNCLEAN_SOURCE
 from migrate.spec.changelog_way import way_of
@@ -99,6 +101,8 @@ def run_with(open_executor: ExecutorOpener, context: Context, *, is_cut_over_nex
 
     `is_cut_over_next`: the caller cuts over next, so that the report asks nobody to do it.
     """
+    if context.spec.source.changelog and newest_plan(context.home) is None:
+        restore_with(open_executor, context)
     with command(context, before_lock=Preflight(context.loaded(), "run").check_before_lock):
         done = already_migrated(context)
         report = carry_out(context, open_executor) if done is None else done

@@ -193,5 +193,25 @@ def snapshot(spec: Spec) -> None:
     output.show(take(spec, on_event=details(output)), show_snapshot)
 
 
-VERBS = (inspect, formats, init, plan, doctor, snapshot)
+@click.command()
+@spec_verb
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="How many processes read.")
+def restore(spec: Spec, *, jobs: int) -> None:
+    """Make the old store from its changelog alone, in the work_dir.
+
+    Needs [source] changelog = true. The application must be stopped. A command that was killed is continued by the same
+    command. `run` does the same where it was not done; after `restore`, `plan` shows what `run` will do.
+
+    \b
+    stateferry restore migration.toml
+    """
+    from migrate import restore as make
+    from migrate.show.text.plan_text import show_restore
+    from migrate.show.text.progress import details
+
+    output = current_output()
+    output.show(make(spec, jobs=jobs, on_event=details(output)), show_restore)
+
+
+VERBS = (inspect, formats, init, plan, doctor, snapshot, restore)
 """In the order of work, as the help lists them."""

@@ -69,6 +69,8 @@ REBUILD_EVENTS = (
     "rebuild.verified",
 )
 """Events of a run that makes store partitions from their changelogs alone."""
+RESTORE_EVENTS = ("restore.pinned", "restore.made", "restore.committed", "restore.finished")
+"""Events of the making of an old store from its changelog."""
 SWITCH_EVENTS = (
     "cutover.started",
     "cutover.checked",
@@ -101,7 +103,7 @@ BROKER_EVENTS = (
     "abandon.topics-removed",
 )
 """Events of a switch where changelogs were written."""
-EVENTS = RUN_EVENTS + TAIL_EVENTS + REBUILD_EVENTS + SWITCH_EVENTS + BROKER_EVENTS
+EVENTS = RUN_EVENTS + TAIL_EVENTS + REBUILD_EVENTS + RESTORE_EVENTS + SWITCH_EVENTS + BROKER_EVENTS
 DRY_RUN_EVENTS = ("dry-run.started", "dry-run.progressed")
 """Events of a dry run, which writes nothing."""
 

@@ -338,6 +338,25 @@ class SnapshotReport(Report):
     next_step: str
 
 
+class RestoreReport(Report):
+    """The result of one `restore`."""
+
+    name: str
+    directory: Path
+    """Where the old store lies now."""
+    topics: tuple[str, ...]
+    store_partitions: int
+    records: int
+    """Committed records of the topics."""
+    keys: int
+    """Records of the store."""
+    tombstones: int
+    """Records that delete a key."""
+    expired: int
+    """Records that are older than the store's retention."""
+    next_step: str
+
+
 class SwitchReport(Report):
     """The result of `cutover`, `rollback` or `finalize`."""
 

@@ -110,7 +110,12 @@ class SourceSection(SpecSection):
 
     format: str
     path: Path
-    """The application's state directory, or one RocksDB directory."""
+    """The application's state directory, or one RocksDB directory. With `changelog` it may be left out: its name alone
+    counts, as the application's id."""
+    changelog: Literal[True] | None = None
+    """The store is made from its changelog alone, which [changelog] says how to reach."""
+    subtopology: Annotated[int, Field(ge=0)] | None = None
+    """With `changelog`: the first number of the names of the store's tasks, which no topic tells."""
     store: str | None = None
     """The store's name; without it and `stores`, `path` is one RocksDB directory."""
     stores: _Stores = ()
@@ -124,6 +129,13 @@ class SourceSection(SpecSection):
     """The retention that a windowed or session store's segments were made with."""
     segment_ms: Milliseconds | None = None
     """The time that one segment covers, where the application sets it; otherwise the retention determines it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_changelog_needs_no_path(cls, section: object) -> object:
+        if isinstance(section, dict) and section.get("changelog") is True:
+            return dict(section, path=section.get("path", Path()))
+        return section
 
     @model_validator(mode="after")
     def _one_way_to_name_stores(self) -> SourceSection:

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 from formats import Format, UnknownFormatError, get_format
 from migrate.errors import SpecError
 from migrate.spec.allowed import CHANGELOG, DROP
+from migrate.spec.changelog_source import RESTORED, check_changelog_source
 from migrate.spec.mistakes import NAME, check_new_names, names_in_order, spec_error
 from migrate.spec.moved_stores import check_moved_stores, check_no_effect, check_partitions
 from migrate.spec.sections import (
@@ -78,7 +79,14 @@ class Spec(SpecSection):
     @property
     def source_path(self) -> Path:
         """The application's state directory, or one RocksDB directory."""
+        if self.source.changelog:
+            return self.home / RESTORED / self._application
         return self.resolve(self.source.path)
+
+    @property
+    def _application(self) -> str:
+        given = None if self.changelog is None else self.changelog.application_id
+        return given or self.source.path.name
 
     @property
     def target_path(self) -> Path | None:
@@ -193,6 +201,11 @@ class Spec(SpecSection):
         else:
             check_partitions(self.source, self.target, self.conversion, self.changelog)
             check_moved_stores(self.source)
+        return self
+
+    @model_validator(mode="after")
+    def _a_source_may_be_a_changelog(self) -> Spec:
+        check_changelog_source(self.source, self.target, self.changelog)
         return self
 
     @model_validator(mode="after")

@@ -17,11 +17,12 @@ from migrate.model.changelogs import Produced, Tail, Times
 from migrate.model.comparison import Reread, Verified
 from migrate.model.exports import ExportedRange
 from migrate.model.receipt import Receipt
+from migrate.model.restored import RestoredStore
 from migrate.spec.fingerprint import tracking_imports
 
 
 class PlainTask(ABC):
-    """A task of a room above this one, which brings its work and loads no code of the user."""
+    """A task that brings its work, such as one of a room above this one, and loads no code of the user."""
 
     @property
     @abstractmethod
@@ -29,14 +30,16 @@ class PlainTask(ABC):
         """Bytes that it reads, about."""
 
     @abstractmethod
-    def work(self, check: Callable[[], None]) -> ExportedRange:
+    def work(self, check: Callable[[], None]) -> ExportedRange | RestoredStore:
         """Do the work; `check` is called with each batch, and may raise."""
 
 
 Task = RewriteTask | VerifyTask | ComparePartsTask | ProduceTask | RereadTask | TimesTask | TailTask | PlainTask
 _Parts = tuple[Receipt, ...] | tuple[Verified, ...]
 """Of the parts of one task."""
-TaskResult = Receipt | Verified | _Parts | Produced | Reread | Times | Tail | ExportedRange | MigrationError
+TaskResult = (
+    Receipt | Verified | _Parts | Produced | Reread | Times | Tail | ExportedRange | RestoredStore | MigrationError
+)
 """A MigrationError is one that a further attempt would meet again."""
 _WORK: dict[type[Task], Callable[..., TaskResult]] = {
     RewriteTask: rewrite_chunk,

@@ -1,4 +1,4 @@
-"""The report of `plan` as text: the old store, a sample of the conversion, the cost, the checks, the verdict."""
+"""The report of `plan` as text: old store, sample, cost, checks and verdict; and that of `restore`."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from migrate.dry_run.dry_run_report import (
 from migrate.engine.left_out import dropped_in_words
 from migrate.model.display import duration, moment, moments, plural, size
 from migrate.model.preview import DOTS, RejectReason, cut_beside, hex_beside
+from migrate.model.reports import RestoreReport
 from migrate.show.output import Output
 from migrate.show.plain import Layout
 from migrate.show.text.report_text import changelog_rows
@@ -327,3 +328,20 @@ def _row(text: str, outcome: Outcome, layout: Layout) -> list[str]:
     mark, style = _MARKS[outcome]
     first, *rest = layout.wrapped(text, indent=_INDENT)
     return [layout.styled(mark, **style) + first[len(mark) :], *rest]
+
+
+def show_restore(report: RestoreReport, output: Output) -> list[str]:
+    """The old store that was made from its changelog."""
+    counts = {"tombstones": report.tombstones, "older than the retention": report.expired}
+    left_out = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    return output.layout.facts(
+        {
+            "migration": report.name,
+            "changelog": "\n".join(report.topics),
+            "records read": f"{report.records:,}",
+            "old store": f"{report.directory} ({plural(report.store_partitions, 'store partition')})",
+            "keys": f"{report.keys:,}",
+            "left out": left_out,
+            "next": report.next_step,
+        }
+    )

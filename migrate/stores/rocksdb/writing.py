@@ -161,10 +161,12 @@ def create_database(
     entries: dict[str, dict[bytes, bytes]],
     *,
     changes: Mapping[str, list[Path]] | None = None,
+    is_compacted: bool = False,
 ) -> StoreContent:
     """Create a RocksDB directory: ingest each family's SST files in one step, and put the few `entries`.
 
     `changes`: for a family, a file of what is put and deleted on top of those. All files are moved into the directory.
+    `is_compacted`: files that overlap become one sorted run, without deletions.
     Afterwards only the content of the tables is durable: the metadata are made in memory and then copied, as RocksDB
     would sync them 15 times.
     """
@@ -180,6 +182,8 @@ def create_database(
             for family in options:
                 layers = [files.get(family, []), (changes or {}).get(family, [])]
                 _fill(database, family, layers, entries.get(family, {}), path)
+                if is_compacted and len(files.get(family, [])) > 1:
+                    database.get_column_family(family).compact_range(None, None)
             tables = sorted((file["name"].lstrip("/"), file["size"]) for file in database.live_files())
             last_write = database.latest_sequence_number()
         finally:

@@ -1,5 +1,6 @@
 """Stores of an application get another number of partitions with their changelogs: at a real broker."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,6 +169,22 @@ def test_every_record_is_in_the_new_changelog_of_its_key(broker: Broker, tmp_pat
     with Cluster(shop.connection) as cluster:
         assert shop.topic("orders") not in cluster.partitions()
         assert shop.topic("orders-n") in cluster.partitions()
+
+
+def test_stores_without_a_disk_are_made_from_their_changelogs(broker: Broker, tmp_path: Path) -> None:
+    shop = Shop("split-lost", tmp_path, Connection(broker.bootstrap), 2, 3).make()
+    shutil.rmtree(shop.application)
+    given = shop.spec
+    moved = {"name": "by-hour", "format": WINDOW, "retention_ms": 30 * 24 * HOUR, "segment_ms": HOUR}
+    lost = Spec(
+        name=given.name,
+        work_dir=given.work_dir,
+        source={"format": TIMESTAMPED, "stores": ["orders", moved], "changelog": True, "subtopology": 0},
+        target=given.target,
+        changelog={"bootstrap": shop.connection.bootstrap, "application_id": shop.name},
+    )
+    assert run(lost).state == "published"
+    shop.check_published()
 
 
 def test_what_is_unread_is_refused_before_anything_is_written(broker: Broker, tmp_path: Path) -> None:

@@ -1,0 +1,182 @@
+"""Making one store partition of the old store from its changelog, as its owner would restore it.
+
+Records are sorted in memory, as many as fit, and each such run is written as the store's own entries and deletions.
+RocksDB takes the runs in the order of their making, and merges them.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from formats import EntryError, get_format
+from migrate.batch.chunk.task import PlainTask
+from migrate.batch.stop import never_stop
+from migrate.engine.changelog_codec import FromChangelog, RestoredEntries
+from migrate.errors import ChunkFailedError
+from migrate.kafka.connection import Connection
+from migrate.kafka.reader import read
+from migrate.kafka.sorted_runs import sorted_runs
+from migrate.model.changelogs import Segments
+from migrate.model.key_range import show_key
+from migrate.model.restored import Pinned, RestoredStore
+from migrate.model.store_partition import WHOLE, segment_name
+from migrate.stores.batch import ChangelogBatch
+from migrate.stores.files import fsync_tree, make_directories
+from migrate.stores.rocksdb.database import open_read_only
+from migrate.stores.rocksdb.writing import SstWriter, TableOptions, create_database
+
+_RECORD_BYTES = 100
+_MEMORY = 128 << 20
+_WRITTEN_TOGETHER = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreTask(PlainTask):
+    """Everything that a worker needs to make one store partition."""
+
+    home: str
+    folder: str
+    """Where store partitions are made, relative to `home`."""
+    connection: Connection
+    pinned: Pinned
+    format: str
+    segments: Segments | None
+    """None: the store partition is one RocksDB directory."""
+    memory: int = _MEMORY
+
+    def __str__(self) -> str:
+        return f"{self.pinned.partition.id} from {self.pinned.topic}-{self.pinned.number}"
+
+    @property
+    def size(self) -> int:
+        return (self.pinned.end - self.pinned.start) * _RECORD_BYTES
+
+    def work(self, check: Callable[[], None] = never_stop) -> RestoredStore:
+        """Make the store partition in a folder of its own; it is durable then.
+
+        Raises ChangelogFailedError where the topic cannot be read to its end, ChunkFailedError for a record that is
+        none of the format.
+        """
+        name = f"{self.folder}/{uuid.uuid4().hex[:12]}"
+        folder = Path(self.home, name)
+        make_directories(folder)
+        try:
+            found = _Restoring(self, folder).store(name, check)
+            fsync_tree(folder)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        return found
+
+
+class _Restoring:
+    """One attempt."""
+
+    def __init__(self, task: RestoreTask, folder: Path) -> None:
+        self._task, self._folder = task, folder
+        self._format = get_format(task.format)
+        self._restore = FromChangelog(self._format)
+        self._segments = task.segments
+        self._runs: dict[str, list[Path]] = {} if task.segments is not None else {WHOLE: []}
+        """By database, in the order of their making."""
+        self._records = self._tombstones = self._expired = 0
+        self._last_offset: int | None = None
+
+    def store(self, name: str, check: Callable[[], None]) -> RestoredStore:
+        started = time.perf_counter()
+        for run, _ in sorted_runs(self._read(check), self._task.memory):
+            self._write_run(run)
+        databases = self._kept()
+        keys = sum(self._create(database) for database in databases)
+        return RestoredStore(
+            store_partition=self._task.pinned.partition.id,
+            folder=name,
+            databases=tuple(databases),
+            records=self._records,
+            keys=keys,
+            tombstones=self._tombstones,
+            expired=self._expired,
+            last_offset=self._last_offset,
+            seconds=round(time.perf_counter() - started, 6),
+        )
+
+    def _kept(self) -> list[str]:
+        """The databases, the oldest first, without segments that have expired since they were written."""
+        if self._segments is None:
+            return [*self._runs]
+        prefix = len(segment_name(self._segments.store, 0)) - 1
+        starts = {name: int(name[prefix:]) for name in self._runs}
+        left = replace(self._segments, starts=starts).reaching(None).starts
+        return sorted(left, key=left.__getitem__)
+
+    def _read(self, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
+        pinned = self._task.pinned
+        for batch in read(self._task.connection, pinned.topic, pinned.number, pinned.start, pinned.end, check=check):
+            assert batch.offsets is not None
+            self._last_offset = batch.offsets[-1]
+            self._records += len(batch)
+            self._tombstones += batch.values.count(None)
+            yield batch
+
+    def _write_run(self, records: ChangelogBatch) -> None:
+        """Write the last record of each key since the run before."""
+        if not len(records):
+            return
+        if self._segments is None:
+            self._write(WHOLE, records)
+            return
+        times = self._times_of(records.keys)
+        self._segments = self._segments.reaching(max(times))
+        names = [self._segments.of(time_ms) for time_ms in times]
+        self._expired += names.count(None)
+        for name in dict.fromkeys(filter(None, names)):
+            self._write(name, records.where([each == name for each in names]))
+
+    def _write(self, database: str, records: ChangelogBatch) -> None:
+        runs = self._runs.setdefault(database, [])
+        path = self._folder / f"run-{len(self._runs)}-{len(runs)}.sst"
+        writer = SstWriter(path, TableOptions())
+        for at in range(0, len(records), _WRITTEN_TOGETHER):
+            some = records.part(at, at + _WRITTEN_TOGETHER)
+            entries = self._entries(some)
+            if len(entries.puts) == len(some) or not runs:  # below the first run there is nothing to delete
+                writer.write(entries.puts)
+            else:
+                found = dict(zip(entries.puts.keys, entries.puts.values, strict=True))
+                writer.write_changes(some.keys, list(map(found.get, some.keys)))
+        runs += writer.finish()
+
+    def _entries(self, records: ChangelogBatch) -> RestoredEntries:
+        """The entries of records. Raises ChunkFailedError for one of another format."""
+        try:
+            return self._restore(records)
+        except EntryError as error:
+            raise ChunkFailedError(
+                f"{self._task}: a record between the keys {show_key(records.keys[0])} and {show_key(records.keys[-1])} "
+                f"is none of {self._format.id}: {error}",
+                hint="is [source] format the format that the store had?",
+            ) from error
+
+    def _times_of(self, keys: Sequence[bytes]) -> list[int]:
+        """The time by which each key belongs to a segment. Raises ChunkFailedError for a key without one."""
+        place = self._format.segment_time
+        if short := [key for key in keys if len(key) < -place.start]:
+            raise ChunkFailedError(
+                f"{self._task}: the key {show_key(short[0])} is too short to contain a time",
+                hint="is [source] format the format that the store had?",
+            )
+        return [int.from_bytes(key[place], "big", signed=True) for key in keys]
+
+    def _create(self, database: str) -> int:
+        """Make a RocksDB directory below `store` in the folder; returns how many records it has."""
+        assert self._format.column_families is not None
+        family = self._format.column_families[0]
+        directory = self._folder / "store" / database
+        create_database(directory, {family: TableOptions()}, {family: self._runs[database]}, {}, is_compacted=True)
+        with open_read_only(directory) as opened:
+            return opened.proven_records(family) or 0
