@@ -21,7 +21,7 @@ from migrate.spec.spec import Spec
 
 _TO_ONE_VOLUME = (
     "bring the task directories of all hosts to one volume, under one application's directory, and name that in "
-    "[source] path"
+    "[source] path; or make the old stores from their changelogs: [source] changelog = true"
 )
 _READ_ON = (
     "start the old application, let it read its input to the end with nothing new coming in, and stop it cleanly; then "
