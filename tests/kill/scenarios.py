@@ -286,8 +286,8 @@ def scenarios() -> list[Scenario]:
     windows_ = [Scenario(WINDOWS, ("run",), publishes=True), Scenario(WINDOWS, WINDOWS_CHAIN)]
     replayed = [Scenario(REPLAYED, REPLAY_CHAIN[:2], publishes=True), Scenario(REPLAYED, REPLAY_CHAIN)]
     partitions = Scenario(PARTITIONS, ("run",), publishes=True)
-    others = [partitions, Scenario(SNAPSHOT, SNAPSHOT_CHAIN), Scenario(VERIFIED_LATER, VERIFY_CHAIN)]
-    return [*published, *in_place, *others, *replayed, *windows_]
+    others = [Scenario(SNAPSHOT, SNAPSHOT_CHAIN), Scenario(VERIFIED_LATER, VERIFY_CHAIN)]
+    return [*published, *in_place, *others, *replayed, *windows_, partitions]
 
 
 def required_events() -> list[str]:

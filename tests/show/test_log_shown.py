@@ -59,7 +59,8 @@ def test_what_else_is_shown_is_not_said_twice(
 
 
 def test_a_command_without_a_bar_shows_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    for output, shown in ((Output(), {START, (STARTS, logging.WARNING)}), (Output(quiet=True), set())):
+    waits = {RETRY, (RETRIES, logging.WARNING), START, (STARTS, logging.WARNING)}
+    for output, shown in ((Output(), waits), (Output(quiet=True), set())):
         written = io.StringIO()
         monkeypatch.setattr(sys, "stderr", written)
         with start_shown(output):

@@ -28,7 +28,7 @@ def test_the_pages_name_the_path_of_the_spec(tmp_path: Path) -> None:
 def test_without_pyspark_a_command_that_would_use_it_says_that_it_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     output = Output(spec="my m.toml")
     for verb, command in main.commands.items():
-        uses_spark = any("--jobs" in option.opts for option in command.params)
+        uses_spark = {"--jobs", "--no-spark"} <= {name for option in command.params for name in option.opts}
         text, path = f"stateferry {verb} SPEC, then go", "'my m.toml'"
         assert output.named(text) == f"stateferry {verb} {path}, then go"
         with monkeypatch.context() as context:

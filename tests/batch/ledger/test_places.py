@@ -16,7 +16,7 @@ def test_a_work_dir_that_delta_rs_cannot_open_is_refused(character: str, tmp_pat
     spec = raw_spec(tmp_path, make_store(tmp_path / "old", numbered(10)), work_dir=f"a{character}b/work")
     (failed,) = (check for check in plan(spec).checks if check.outcome == "failed")
     assert (failed.name, repr(character) in failed.detail) == ("work_dir.place", True)
-    assert "choose another work_dir" in failed.fix
+    assert "choose another directory, or rename that one" in failed.fix
     raises(RefusedError, "with which delta-rs opens no table", run, spec)
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
     assert status(spec).state == "not started"
