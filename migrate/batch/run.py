@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -101,9 +101,12 @@ def run_with(open_executor: ExecutorOpener, context: Context, *, is_cut_over_nex
 
     `is_cut_over_next`: the caller cuts over next, so that the report asks nobody to do it.
     """
+    checks: Callable[[], None] | None = Preflight(context.loaded(), "run").check_before_lock
     if context.spec.source.changelog and newest_plan(context.home) is None:
         restore_with(open_executor, context)
-    with command(context, before_lock=Preflight(context.loaded(), "run").check_before_lock):
+    elif context.spec.source.changelog:
+        checks = None  # `finalize` removes the old store that we have made
+    with command(context, before_lock=checks):
         done = already_migrated(context)
         report = carry_out(context, open_executor) if done is None else done
     if is_cut_over_next and done is None and not not_accepted(report.concerns):

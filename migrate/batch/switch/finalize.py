@@ -35,11 +35,12 @@ from migrate.model.changelogs import Topics
 from migrate.model.events import Listener, ignore
 from migrate.model.ledger_row import Step
 from migrate.model.reports import Held, SwitchReport
+from migrate.spec.changelog_source import RESTORED
 from migrate.spec.spec import Spec
 from migrate.stores.files import fsync_directory
 from migrate.stores.rocksdb.layout import rocksdb_identities
 
-FREED = (OLD, NEW, CHUNKS, DAMAGED_CHUNKS, CHANGELOG, SNAPSHOT)
+FREED = (OLD, NEW, CHUNKS, DAMAGED_CHUNKS, CHANGELOG, SNAPSHOT, RESTORED)
 """The folders in the migration's folder that are no longer needed."""
 
 

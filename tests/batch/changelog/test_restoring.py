@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from migrate import ChangelogFailedError, RefusedError, SpecError, abandon, plan, restore, run, status, verify
+from migrate import ChangelogFailedError, RefusedError, SpecError, abandon, finalize, plan, restore, run, status, verify
 from migrate.batch.chunk.restore_store import RestoreTask
 from migrate.kafka.cluster import Cluster
 from migrate.kafka.writer import Writer
@@ -117,6 +117,15 @@ def test_it_is_converted_like_any_other(make: Make) -> None:
     assert spec.target_path is not None
     for number, new in enumerate(lost.entries(spec.target_path, "orders2", TIMESTAMPED)):
         assert new == {key: b"\xff" * 8 + value for key, (value, _) in lost.app.old(number).items() if value}
+
+
+def test_what_was_made_of_it_is_removed_in_the_end(make: Make) -> None:
+    lost = make()
+    spec = lost.spec()
+    run(spec)
+    assert finalize(spec).left_over == ()
+    assert not spec.source_path.exists()
+    assert (status(spec).state, run(spec).state) == ("finalized", "finalized")
 
 
 @pytest.mark.parametrize("event", RESTORE_EVENTS)
