@@ -31,7 +31,7 @@ from migrate.stores.rocksdb.database import open_read_only
 from migrate.stores.rocksdb.writing import SstWriter, TableOptions, create_database
 
 _RECORD_BYTES = 100
-_MEMORY = 128 << 20
+_MEMORY = 48 << 20
 _WRITTEN_TOGETHER = 1024
 
 
