@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from migrate.errors import RefusedError
 from migrate.model.plan import PLAN_SCHEMA, Plan, coverage_flaw, newest_plan
-from migrate.model.values import read_sealed, with_seal
+from migrate.model.values import StoredKind, read_sealed, with_seal
 from migrate.spec.changelog_source import RESTORED
 from migrate.stores.files import fsync_directory, make_directories, protect_like, remove_tree, write_durably
 from migrate.stores.regular_files import check_regular, read_regular
@@ -317,6 +317,18 @@ def store_plan(home: Path, plan: Plan) -> None:
     if (flaw := coverage_flaw(plan)) is not None:
         raise ValueError(f"the plan does not cover the store: {flaw}")
     write_durably(home / f"plan-{plan.revision:04d}.json", with_seal(plan.model_dump_json(indent=1)).encode())
+
+
+def parse_record(kind: type[StoredKind], file: Path, content: bytes, hint: str) -> StoredKind:
+    """The sealed record that a file holds. Raises RefusedError with this hint where it is damaged."""
+    text, is_whole = read_sealed(content)
+    try:
+        if is_whole:
+            return kind.model_validate_json(text)
+        reason = "it does not have the digest that it names"
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"]
+    raise RefusedError(f"{file} is damaged, or of a newer Stateferry: {reason}", hint=hint)
 
 
 def load_plan(home: Path) -> Plan | None:

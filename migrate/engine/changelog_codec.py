@@ -12,7 +12,8 @@ from formats.encoding.headers import pack_sized, unpack_sized
 from formats.layout import TIMESTAMP, UNKNOWN_TIME
 from migrate.engine.bail_out import BailOutError
 from migrate.engine.columns import TIME_BYTES, CompiledColumn, pack_times, read_times
-from migrate.errors import ChangelogFailedError
+from migrate.errors import ChangelogFailedError, ChunkFailedError
+from migrate.model.key_range import show_key
 from migrate.stores.batch import Batch, Buffer, ChangelogBatch, RecordHeaders
 
 _SIGN = -(1 << 63)
@@ -124,6 +125,20 @@ class FromChangelog:
         columns = zip(batch.keys, batch.values, batch.timestamps, map(Headers.of, headers), strict=True)
         entries = [self._form.entry(ChangelogRecord(*record)) for record in columns]
         return Batch([key for key, _ in entries], [value for _, value in entries if value is not None])
+
+
+def segment_times(reader: object, known: Format, keys: Sequence[bytes]) -> list[int]:
+    """The time by which each key belongs to a segment; `reader` names the task in the error.
+
+    Raises ChunkFailedError for a key without one.
+    """
+    place = known.segment_time
+    if short := [key for key in keys if len(key) < -place.start]:
+        raise ChunkFailedError(
+            f"{reader}: the key {show_key(short[0])} is too short to contain a time",
+            hint="is [source] format the format that the store has?",
+        )
+    return [int.from_bytes(key[place], "big", signed=True) for key in keys]
 
 
 def keyed_by_time(batch: ChangelogBatch) -> ChangelogBatch:

@@ -249,6 +249,22 @@ class Segments:
         left = {name: start for name, start in self.starts.items() if start >= oldest}
         return replace(self, newest_ms=newest, starts=left)
 
+    def having(self, names: Iterable[str]) -> Segments:
+        """These segments, and those of these names."""
+        prefix = len(segment_name(self.store, 0)) - 1
+        return replace(self, starts=self.starts | {name: int(name[prefix:]) for name in names})
+
+    @property
+    def oldest_first(self) -> list[str]:
+        """The names of the RocksDB directories."""
+        return sorted(self.starts, key=self.starts.__getitem__)
+
+    def masks(self, times_ms: Sequence[int]) -> tuple[dict[str, list[bool]], int]:
+        """(by segment, which of the keys of these times are in it; how many keys have expired)."""
+        names = [self.of(each) for each in times_ms]
+        found = dict.fromkeys(filter(None, names))
+        return {each: [name == each for name in names] for each in found}, names.count(None)
+
     def of(self, time_ms: int) -> str | None:
         """The segment of a key; None: it has expired."""
         start = time_ms // self.size_ms * self.size_ms

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from migrate.batch.chunk.executor import STARTS, here, run_all
+from migrate.batch.chunk.executor import STARTS, ExecutorOpener, here, run_all
 from migrate.batch.chunk.task import PlainTask
 from migrate.batch.ledger.table import SharedCommits
-from migrate.errors import RefusedError, SourceChangedError, SpecError, system_errors_explained
+from migrate.errors import RefusedError, SourceChangedError, system_errors_explained
 from migrate.model.exports import ExportedRange, ExportReport
 from migrate.model.reports import Column
 from migrate.rows.export_log import PARTITION_COLUMN, ExportLog, check_is_a_table, table_of
@@ -70,8 +70,7 @@ def export(
     """
     begun = time.monotonic()
     table = Path(to).expanduser().absolute()
-    if jobs < 1:
-        raise SpecError(f"no work gets done by {jobs} processes", hint="let `jobs` be 1 or more")
+    open_executor = here(jobs)
     check_is_a_table(table)
     _check_apart(spec, table)
     source = rows_of_spec(spec, store, side=side, selection=RowSelection(columns=_with_task(columns)))
@@ -82,7 +81,7 @@ def export(
     make_directories(table)
     with _only_one(table) as is_alone:
         log = ExportLog(table, place, made_of)
-        ranges, kept = _ranges(log, source, tasks, spec, jobs, is_alone=is_alone)
+        ranges, kept = _ranges(log, source, tasks, spec, open_executor, is_alone=is_alone)
         version = log.publish(ranges)
     return ExportReport(
         store=source.store,
@@ -215,7 +214,13 @@ def _task_of(source: RowSource, range_: RangeTask, table: Path) -> _ExportTask:
 
 
 def _ranges(
-    log: ExportLog, source: RowSource, tasks: Sequence[_ExportTask], spec: Spec, jobs: int, *, is_alone: bool
+    log: ExportLog,
+    source: RowSource,
+    tasks: Sequence[_ExportTask],
+    spec: Spec,
+    open_executor: ExecutorOpener,
+    *,
+    is_alone: bool,
 ) -> tuple[list[ExportedRange], int]:
     """Every range, in a durable file, in order, and how many of them an interrupted export had finished."""
     states = {each.name: each.state for each in tasks}
@@ -231,7 +236,7 @@ def _ranges(
     ]
     waiting: SharedCommits[ExportedRange] = SharedCommits(log.keep)
     due = time.monotonic() + _LOG_SECONDS
-    with here(jobs)(spec) as executor:
+    with open_executor(spec) as executor:
         try:
             for finished in run_all(executor, missing, name=spec.name):
                 for task, result in finished:

@@ -35,7 +35,7 @@ from migrate.queries.open.store_sources import (
 )
 from migrate.queries.views.windowed_views import Asked
 from migrate.spec.spec import Spec
-from migrate.stores.batch import Batch
+from migrate.stores.batch import Batch, joined
 from migrate.stores.cursor_file import check_not_half_converged
 from migrate.stores.lock import holds_for_us, lock_holders
 from migrate.stores.rocksdb.database import Database, family_names, open_read_only
@@ -334,23 +334,10 @@ def _larger(batches: Iterator[Batch]) -> Iterator[Batch]:
             records += len(batch)
             size += batch.size
         if records >= _BATCH_RECORDS or size >= _BATCH_BYTES:
-            yield _joined(kept)
+            yield joined(kept, columns_too=True)
             kept, records, size = [], 0, 0
     if kept:
-        yield _joined(kept)
-
-
-def _joined(batches: list[Batch]) -> Batch:
-    if len(batches) == 1:
-        return batches[0]
-    sizes = {batch.sizes for batch in batches}
-    return Batch(
-        [key for batch in batches for key in batch.keys],
-        [value for batch in batches for value in batch.values],
-        sizes.pop() if len(sizes) == 1 else None,
-        joined_keys=b"".join(batch.joined_keys for batch in batches),
-        joined_values=b"".join(batch.joined_values for batch in batches),
-    )
+        yield joined(kept, columns_too=True)
 
 
 @system_errors_explained()

@@ -84,8 +84,8 @@ class Batch:
         return lengths.tobytes()
 
 
-def joined(batches: Sequence[Batch]) -> Batch:
-    """The records of several batches, one batch after the other."""
+def joined(batches: Sequence[Batch], *, columns_too: bool = False) -> Batch:
+    """The records of several batches, one batch after the other; `columns_too`: also their joined columns."""
     if len(batches) == 1:
         return batches[0]
     keys, values = list[bytes](), list[bytes]()
@@ -93,7 +93,12 @@ def joined(batches: Sequence[Batch]) -> Batch:
         keys += each.keys
         values += each.values
     sizes = {each.sizes for each in batches}
-    return Batch(keys, values, sizes.pop() if len(sizes) == 1 else None)
+    size = sizes.pop() if len(sizes) == 1 else None
+    if not columns_too:
+        return Batch(keys, values, size)
+    joined_keys = b"".join([each.joined_keys for each in batches])
+    joined_values = b"".join([each.joined_values for each in batches])
+    return Batch(keys, values, size, joined_keys=joined_keys, joined_values=joined_values)
 
 
 @lru_cache(maxsize=64)

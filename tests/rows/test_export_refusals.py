@@ -11,6 +11,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from migrate import Spec, SpecError, export
+from migrate.batch.chunk.executor import in_process
 from migrate.errors import (
     ChunkFailedError,
     ConversionError,
@@ -193,7 +194,9 @@ def test_a_store_that_changes_meanwhile(spec: Spec, table: Path) -> None:
     with open_store(spec.source_path / "0_1/rocksdb/orders") as store:
         store[b"new"] = b"later"
     error = raises(
-        SourceChangedError, "0_1/orders has changed", lambda: _ranges(log, source, tasks, spec, 1, is_alone=True)
+        SourceChangedError,
+        "0_1/orders has changed",
+        lambda: _ranges(log, source, tasks, spec, in_process, is_alone=True),
     )
     assert "stateferry snapshot" in error.hint
     assert len(log.finished()) == 0 or {each.task for each in opened(spec, table).finished().values()} == {"0_0"}

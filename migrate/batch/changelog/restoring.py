@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from migrate.batch.changelog.application_group import check_group, open_transaction
+from migrate.batch.changelog.application_group import check_group
 from migrate.batch.changelog.broker_access import asked_at_once, cluster_of, has_records, settled
 from migrate.batch.chunk.executor import Executor, ExecutorOpener, executor_opener, run_all
 from migrate.batch.chunk.restore_store import RestoreTask
@@ -19,7 +19,7 @@ from migrate.batch.home import RESTORED_RECORD, claim, remove_folder
 from migrate.batch.source.restored_source import START_OVER, restored_record
 from migrate.batch.source.source import application_of, source_system
 from migrate.errors import RefusedError, SpecError, system_errors_explained
-from migrate.kafka.cluster import Cluster, Ends
+from migrate.kafka.cluster import Cluster
 from migrate.model.changelogs import Changelog, Segments
 from migrate.model.events import Listener, ignore
 from migrate.model.reports import RestoreReport
@@ -93,10 +93,11 @@ def _make(context: Context, executor: Executor, cluster: Cluster, record: Restor
             folder=_ATTEMPTS,
             connection=cluster.connection,
             pinned=each,
-            format=spec.of_store(each.partition.store).source.format,
-            segments=_segments(spec.of_store(each.partition.store), each.partition),
+            format=own.source.format,
+            segments=_segments(own, each.partition),
         )
         for each in record.left
+        for own in (spec.of_store(each.partition.store),)
     ]
     for store in _in_turn(context, executor, tasks):
         _move(spec, record, store)
@@ -139,7 +140,10 @@ def _move(spec: Spec, record: RestoredRecord, store: RestoredStore) -> None:
 
 
 def _pinned(cluster: Cluster, spec: Spec) -> RestoredRecord:
-    """Every partition of the topics, up to its last stable offset. Raises RefusedError."""
+    """Every partition of the topics, up to its last stable offset.
+
+    Raises RefusedError where a topic is not there, ChangelogFailedError for a transaction that stays open.
+    """
     topics, found = {}, []
     for store in spec.source.store_names:
         name = source_system(spec).changelog.topic(application_of(spec), _partition(spec, store, 0))
@@ -152,18 +156,10 @@ def _pinned(cluster: Cluster, spec: Spec) -> RestoredRecord:
         topics[name] = topic.id
         for number in range(topic.partitions):
             partition = _partition(spec, store, number)
-            ends = _settled(cluster, partition, name, number)
+            changelog = Changelog(store_partition=partition.id, topic=name, new_topic=name, number=number)
+            ends = settled(cluster, changelog)
             found.append(Pinned(partition=partition, topic=name, number=number, start=ends.start, end=ends.stable))
     return RestoredRecord(topics=topics, pinned=tuple(found))
-
-
-def _settled(cluster: Cluster, partition: StorePartition, topic: str, number: int) -> Ends:
-    """Where it ends, once no transaction is open. Raises RefusedError for one that stays open."""
-    changelog = Changelog(store_partition=partition.id, topic=topic, new_topic=topic, number=number)
-    ends = settled(cluster, changelog)
-    if ends.stable < ends.end:
-        raise open_transaction((changelog, ends), "wait until it ends")
-    return ends
 
 
 def _partition(spec: Spec, store: str, number: int) -> StorePartition:

@@ -325,8 +325,6 @@ def executor_opener(spec: Spec, master: str | None, jobs: int = 1) -> ExecutorOp
     """
     if master is not None and jobs != 1:
         raise SpecError(f"{jobs} jobs are processes without Spark, and the master {master} is one of Spark's")
-    if jobs < 1:
-        raise SpecError(f"no work gets done by {jobs} processes", hint="let `jobs` be 1 or more")
     opener = here(jobs) if master is None else spark(master)
     if opener is not in_process and callable(spec.conversion.function):
         where = "the processes of `jobs`" if master is None else f"Spark's executors ({master})"
@@ -365,7 +363,12 @@ class Here:
 
 
 def here(jobs: int) -> ExecutorOpener:
-    """The opener of an executor without Spark: in this process, or over several of this machine."""
+    """The opener of an executor without Spark: in this process, or over several of this machine.
+
+    Raises SpecError for no process.
+    """
+    if jobs < 1:
+        raise SpecError(f"no work gets done by {jobs} processes", hint="let `jobs` be 1 or more")
     return in_process if jobs == 1 else Here(jobs)
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from formats import EntryError, get_format
 from migrate.batch.chunk.task import PlainTask
 from migrate.batch.stop import never_stop
-from migrate.engine.changelog_codec import FromChangelog, RestoredEntries
+from migrate.engine.changelog_codec import FromChangelog, RestoredEntries, segment_times
 from migrate.errors import ChunkFailedError
 from migrate.kafka.connection import Connection
 from migrate.kafka.reader import read
@@ -24,7 +24,7 @@ from migrate.kafka.sorted_runs import sorted_runs
 from migrate.model.changelogs import Segments
 from migrate.model.key_range import show_key
 from migrate.model.restored import Pinned, RestoredStore
-from migrate.model.store_partition import WHOLE, segment_name
+from migrate.model.store_partition import WHOLE
 from migrate.stores.batch import ChangelogBatch
 from migrate.stores.files import fsync_tree, make_directories
 from migrate.stores.rocksdb.database import open_read_only
@@ -109,10 +109,7 @@ class _Restoring:
         """The databases, the oldest first, without segments that have expired since they were written."""
         if self._segments is None:
             return [*self._runs]
-        prefix = len(segment_name(self._segments.store, 0)) - 1
-        starts = {name: int(name[prefix:]) for name in self._runs}
-        left = replace(self._segments, starts=starts).reaching(None).starts
-        return sorted(left, key=left.__getitem__)
+        return self._segments.having(self._runs).reaching(None).oldest_first
 
     def _read(self, check: Callable[[], None]) -> Iterator[ChangelogBatch]:
         pinned = self._task.pinned
@@ -130,12 +127,12 @@ class _Restoring:
         if self._segments is None:
             self._write(WHOLE, records)
             return
-        times = self._times_of(records.keys)
+        times = segment_times(self._task, self._format, records.keys)
         self._segments = self._segments.reaching(max(times))
-        names = [self._segments.of(time_ms) for time_ms in times]
-        self._expired += names.count(None)
-        for name in dict.fromkeys(filter(None, names)):
-            self._write(name, records.where([each == name for each in names]))
+        masks, expired = self._segments.masks(times)
+        self._expired += expired
+        for name, mask in masks.items():
+            self._write(name, records.where(mask))
 
     def _write(self, database: str, records: ChangelogBatch) -> None:
         runs = self._runs.setdefault(database, [])
@@ -161,16 +158,6 @@ class _Restoring:
                 f"is none of {self._format.id}: {error}",
                 hint="is [source] format the format that the store had?",
             ) from error
-
-    def _times_of(self, keys: Sequence[bytes]) -> list[int]:
-        """The time by which each key belongs to a segment. Raises ChunkFailedError for a key without one."""
-        place = self._format.segment_time
-        if short := [key for key in keys if len(key) < -place.start]:
-            raise ChunkFailedError(
-                f"{self._task}: the key {show_key(short[0])} is too short to contain a time",
-                hint="is [source] format the format that the store had?",
-            )
-        return [int.from_bytes(key[place], "big", signed=True) for key in keys]
 
     def _create(self, database: str) -> int:
         """Make a RocksDB directory below `store` in the folder; returns how many records it has."""

@@ -8,7 +8,7 @@ none: the new store has no such key any more.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
@@ -24,6 +24,7 @@ from migrate.engine.changelog_codec import (
     family_prefix,
     placed,
     plain_key,
+    segment_times,
     tombstones,
     with_prefix,
 )
@@ -37,7 +38,7 @@ from migrate.kafka.reader import read
 from migrate.model.changelogs import Changelog, Segments, Tail, TailFile
 from migrate.model.key_range import show_key
 from migrate.model.plan import FamilyMapping
-from migrate.model.store_partition import WHOLE, segment_name
+from migrate.model.store_partition import WHOLE
 from migrate.spec.fingerprint import checked_code
 from migrate.stores.batch import Batch, ChangelogBatch
 from migrate.stores.files import fsync_tree
@@ -109,7 +110,8 @@ class _Making(Attempt):
     def tail(self, latest: Latest, check: Callable[[], None]) -> Tail:
         task, segments = self._task, self._task.segments
         if segments is not None:
-            newest = max((max(self._times_of(batch.keys)) for batch in latest.scan()), default=None)
+            times = (max(segment_times(task, self.conversion.source, batch.keys)) for batch in latest.scan())
+            newest = max(times, default=None)
             segments = segments.reaching(newest)
         for batch in latest.scan():
             check()
@@ -119,10 +121,10 @@ class _Making(Attempt):
                 if segments is None:
                     self._write(WHOLE, mapping.target, entries)
                     continue
-                names = [segments.of(each) for each in self._times_of(records.keys)]
-                self._expired += names.count(None)
-                for name in dict.fromkeys(filter(None, names)):
-                    self._write(name, mapping.target, entries.where([each == name for each in names]))
+                masks, expired = segments.masks(segment_times(task, self.conversion.source, records.keys))
+                self._expired += expired
+                for name, mask in masks.items():
+                    self._write(name, mapping.target, entries.where(mask))
         return Tail(
             store_partition=task.changelog.store_partition,
             number=task.number,
@@ -139,9 +141,7 @@ class _Making(Attempt):
 
     def _segments(self, segments: Segments) -> tuple[str, ...]:
         """The segments with the tail, the oldest first."""
-        prefix = len(segment_name(segments.store, 0)) - 1
-        starts = segments.starts | {name: int(name[prefix:]) for name, _ in self._runs}
-        return tuple(sorted(starts, key=starts.__getitem__))
+        return tuple(segments.having(name for name, _ in self._runs).oldest_first)
 
     def _by_mapping(self, batch: ChangelogBatch) -> Iterator[tuple[FamilyMapping, ChangelogBatch]]:
         """The records of each family, under their own keys. Raises ChunkFailedError for those of another family."""
@@ -203,16 +203,6 @@ class _Making(Attempt):
             return self.conversion.convert_key(key)
         except EntryError:
             return key  # its record was rejected, now and in the snapshot: there is nothing to delete
-
-    def _times_of(self, keys: Sequence[bytes]) -> list[int]:
-        """The time by which each key belongs to a segment. Raises ChunkFailedError for a key without one."""
-        place = self.conversion.source.segment_time
-        if short := [key for key in keys if len(key) < -place.start]:
-            raise ChunkFailedError(
-                f"{self._task}: the key {show_key(short[0])} is too short to contain a time",
-                hint="is [source] format the format that the store has?",
-            )
-        return [int.from_bytes(key[place], "big", signed=True) for key in keys]
 
     def _write(self, database: str, family: str, entries: ChangelogBatch) -> None:
         if (database, family) not in self._runs:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import ValidationError
-
-from migrate.batch.home import RESTORED_RECORD
+from migrate.batch.home import RESTORED_RECORD, parse_record
 from migrate.errors import RefusedError
 from migrate.model.restored import RestoredRecord
-from migrate.model.values import read_sealed
 from migrate.spec.spec import Spec
 from migrate.stores.regular_files import read_regular
 
@@ -19,14 +16,7 @@ def restored_record(spec: Spec) -> RestoredRecord | None:
     file = spec.home / RESTORED_RECORD
     if not file.exists():
         return None
-    text, is_whole = read_sealed(read_regular(file))
-    try:
-        if is_whole:
-            return RestoredRecord.model_validate_json(text)
-        reason = "it does not have the digest that it names"
-    except ValidationError as error:
-        reason = error.errors()[0]["msg"]
-    raise RefusedError(f"{file} is damaged, or of a newer Stateferry: {reason}", hint=START_OVER)
+    return parse_record(RestoredRecord, file, read_regular(file), START_OVER)
 
 
 def check_restored(spec: Spec) -> None:

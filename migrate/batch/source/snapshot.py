@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from migrate.batch.home import remove_folder
+from migrate.batch.home import parse_record, remove_folder
 from migrate.batch.source.source import Source, application_of, find_source, source_system
 from migrate.errors import RefusedError
 from migrate.model.display import moment
 from migrate.model.store_partition import ChangelogOffsets, StorePartition, place_name
-from migrate.model.values import Stored, read_sealed, with_seal
+from migrate.model.values import Stored, with_seal
 from migrate.spec.spec import Spec
 from migrate.stores.files import (
     ExchangeUnsupportedError,
@@ -125,14 +125,7 @@ def snapshot_record(home: Path) -> SnapshotRecord:
 
 def _read_record(file: Path) -> SnapshotRecord:
     """The record in `file`. Raises RefusedError for a damaged one."""
-    text, is_whole = read_sealed(file.read_bytes())
-    try:
-        if is_whole:
-            return SnapshotRecord.model_validate_json(text)
-        reason = "it does not have the digest that it names"
-    except ValidationError as error:
-        reason = error.errors()[0]["msg"]
-    raise RefusedError(f"{file} is damaged, or of a newer Stateferry: {reason}", hint=_GIVE_UP)
+    return parse_record(SnapshotRecord, file, file.read_bytes(), _GIVE_UP)
 
 
 def check_copies(home: Path) -> None:
