@@ -16,7 +16,7 @@ from migrate.batch.chunk.native_trace import count_traces
 from migrate.batch.home import CHANGELOG, check_ours
 from migrate.batch.ledger.delta_log import LedgerLog
 from migrate.batch.ledger.gates import NOTHING_ACCEPTED, Acceptance
-from migrate.batch.ledger.receipts_in_force import under_reject_policy
+from migrate.batch.ledger.receipts_in_force import under_policy
 from migrate.batch.ledger.standing import Standing, read_standing
 from migrate.batch.source.changelog_ends import ChangelogEnds
 from migrate.batch.source.snapshot import present_snapshot
@@ -165,8 +165,8 @@ class Context:
 
     @property
     def receipts(self) -> list[Receipt]:
-        """The receipts in force of chunks whose rejects were treated as the spec now requires; others are rewritten."""
-        return under_reject_policy(self.standing.receipts, self.spec.run.on_reject)
+        """The receipts in force of chunks whose rejects and collisions were treated as the spec now requires."""
+        return under_policy(self.standing.receipts, self.spec.run.on_reject, self.spec.conversion.on_collision)
 
     @property
     def topics(self) -> Topics:

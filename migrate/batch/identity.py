@@ -76,7 +76,7 @@ def spec_identity(spec: Spec, ref: ConversionRef) -> dict[str, str]:
     sections = {
         "[source]": stable_json(spec.source),
         "[target]": stable_json(spec.target),
-        "[conversion]": stable_json(spec.conversion, exclude={"allow", "py_files", "files"}),
+        "[conversion]": stable_json(spec.conversion, exclude={"allow", "on_collision", "py_files", "files"}),
         "[conversion] allow key-change": str(ref.keys_may_change),
         "conversion revision": str(CONVERSION_REVISION),
     }

@@ -48,15 +48,14 @@ class Split:
     """The user's partitioner, where the share names one."""
     used: Counter[tuple[int, OldPartition]] = field(default_factory=Counter, init=False)
     """How many records `of` has found so far, by the number of the new store partition and the old one."""
-    _payloads: Callable[[list[bytes]], list[bytes]] = field(init=False, repr=False)
-    """From stored keys to what the partitioner is asked with; of a key that cannot be read it is any bytes."""
-    _cuts_alike: bool = field(init=False)
-    """Whether keys of one size have payloads of one size."""
+    _payloads: Payloads = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        cut = _payload_slice(self.source)
-        self._cuts_alike = cut is not None
-        self._payloads = self._one_by_one if cut is None else _slicing(cut)
+        self._payloads = Payloads(self.source)
+
+    def check(self, batch: Batch, old: OldPartition) -> None:
+        """Raises RefusedError for a key that is not in the old store partition where the partitioner puts it."""
+        self._numbers([(old, batch)], batch)
 
     def own(self, batches: Iterator[Batch], old: OldPartition) -> Iterator[Batch]:
         """The records of an old store partition that belong to the share's own number. Raises RefusedError as `of`."""
@@ -117,29 +116,45 @@ class Split:
 
     def _numbers(self, taken: Taken, whole: Batch) -> Numbers:
         """The new number of each key; `whole`: all that is taken. Raises RefusedError for one in a wrong place."""
-        share, keys, payloads = self.share, whole.keys, self._payloads(whole.keys)
-        size = len(payloads[0]) if whole.sizes is not None and self._cuts_alike else None
-        both = share.old, share.new
-        old, new = partitions_of(share.partitioner, payloads, both, self.function, size=size)
+        share, keys = self.share, whole.keys
+        old, new = self._payloads.partitions(share.partitioner, whole, (share.old, share.new), self.function)
         actual = [each.number for each, _ in taken]
         lies = np.array(actual) if len(taken) == 1 else np.repeat(actual, [len(batch) for _, batch in taken])
         for at in np.flatnonzero(old != lies).tolist():
             ends = np.cumsum([len(batch) for _, batch in taken])
             where = taken[int(np.searchsorted(ends, at, side="right"))][0]
-            if not self._is_unreadable(keys[at]):
+            if not self._payloads.is_unreadable(keys[at]):
                 raise misplaced_key(share, where.id, keys[at], int(old[at]))
             new[at] = where.number % share.groups
         return new
 
-    def _one_by_one(self, keys: list[bytes]) -> list[bytes]:
-        return [b"" if self._is_unreadable(key) else self.source.key_payload(key) for key in keys]
 
-    def _is_unreadable(self, key: bytes) -> bool:
+class Payloads:
+    """What the partitioner is asked with, of stored keys; of a key that cannot be read it is any bytes."""
+
+    def __init__(self, known: Format) -> None:
+        self._known = known
+        cut = _payload_slice(known)
+        self._cuts_alike = cut is not None
+        self._of: Callable[[list[bytes]], list[bytes]] = self._one_by_one if cut is None else _slicing(cut)
+
+    def partitions(
+        self, partitioner: str, records: Batch, counts: Sequence[int], function: Partitioner | None
+    ) -> list[Numbers]:
+        """As `partitions_of`, of the records' keys."""
+        payloads = self._of(records.keys)
+        size = len(payloads[0]) if records.sizes is not None and self._cuts_alike and payloads else None
+        return partitions_of(partitioner, payloads, counts, function, size=size)
+
+    def is_unreadable(self, key: bytes) -> bool:
         try:
-            self.source.key_payload(key)
+            self._known.key_payload(key)
         except EntryError:
             return True
         return False
+
+    def _one_by_one(self, keys: list[bytes]) -> list[bytes]:
+        return [b"" if self.is_unreadable(key) else self._known.key_payload(key) for key in keys]
 
 
 def _picker(places: list[int]) -> Callable[[list[bytes]], list[bytes]]:

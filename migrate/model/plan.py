@@ -19,7 +19,10 @@ PLAN_SCHEMA: Final = 1
 
 
 class Chunk(Stored):
-    """A key range of one RocksDB directory of a store partition, over all its data column families (I3)."""
+    """A key range of one RocksDB directory of a store partition, over all its data column families (I3).
+
+    The keys are old ones; in a sorted plan, new ones.
+    """
 
     store_partition: str
     database: str
@@ -80,11 +83,13 @@ class Share(Stored):
     """How many there will be."""
     number: int
     """That of the new store partition."""
+    is_rekeyed: bool = False
+    """Whether the partitioner is asked with the new keys: any old partition may have some of any new one then."""
 
     @property
     def groups(self) -> int:
         """An old partition shares keys with the new ones that leave the same rest, divided by this."""
-        return 1 if ":" in self.partitioner else gcd(self.old, self.new)
+        return 1 if ":" in self.partitioner or self.is_rekeyed else gcd(self.old, self.new)
 
     @property
     def siblings(self) -> range:
@@ -183,6 +188,8 @@ class Plan(Stored):
     old_partitions: tuple[StorePartition, ...] = ()
     """The old store partitions, where their number changes: `store_partitions` are the new ones then. An id is the task
     and the old store's name."""
+    is_sorted: bool = False
+    """Whether the keys of chunks are new ones: records get there by sorting, as the conversion keeps no order."""
 
     @property
     def olds(self) -> tuple[StorePartition, ...]:

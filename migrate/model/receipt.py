@@ -68,6 +68,12 @@ class Receipt(Stored):
     """SHA-256 of that file."""
     expired: int = 0
     """Records older than the new store's retention."""
+    collided: int = 0
+    """Records whose new key another record has too, which is newer."""
+    collided_sum: str = ""
+    """The sum of their hashes (`engine.sums`), in hexadecimal digits; empty: there are none."""
+    is_sorted: bool = False
+    """Whether `keys` are new ones: what was read for them was sorted."""
     shadowed: int = 0
     """Records of a pre-upgrade family whose key the upgraded family has too; they are not read."""
     seconds: float
@@ -114,7 +120,7 @@ class Receipt(Stored):
     @property
     def left_out(self) -> int:
         """Records read without one written."""
-        return self.entries_dropped + self.not_carried + self.rejected + self.expired
+        return self.entries_dropped + self.not_carried + self.rejected + self.expired + self.collided
 
     @property
     def bytes_in(self) -> int:

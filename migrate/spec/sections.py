@@ -205,6 +205,8 @@ class ConversionSection(SpecSection):
     key: SerdeChangeSection | None = None
     """In code: a dict of `from` and `to`, as in the file."""
     value: SerdeChangeSection | None = None
+    on_collision: Literal["newest"] | None = None
+    """Of records that get one new key, the newest stays, by its timestamp, then by its value. None: an error."""
 
     @model_validator(mode="after")
     def _files_need_a_name(self) -> ConversionSection:
@@ -256,5 +258,10 @@ class RunSection(SpecSection):
     engine: EngineSetting = "auto"
     """What converts and compares: machine code ("native"), wherever it can and is worth its start, or Python alone
     ("portable"). "native" refuses a run of which it cannot do everything."""
+    sort: bool | None = None
+    """Whether Spark sorts the new keys, as a conversion needs that keeps no order; None: sampled keys decide."""
+    wave_size: Annotated[ByteSize, BeforeValidator(_size), Field(gt=0)] = ByteSize(64 << 30)
+    """Bytes that are sorted at once, for which Spark's local disks must have room: a kill loses at most this much
+    work, and the old store is read once for each."""
     source: Literal["live", "snapshot"] = "live"
     """Convert the application's directory, or an earlier snapshot of it while the application goes on."""

@@ -64,14 +64,17 @@ class Disjoint:
         return slice(begin, len(self._starts) if keys.end is None else bisect_left(self._starts, keys.end))
 
 
-def under_reject_policy(receipts: list[Receipt], on_reject: str) -> list[Receipt]:
-    """The receipts whose rejects were treated as the spec now requires; the chunks of others are rewritten."""
+def under_policy(receipts: list[Receipt], on_reject: str, on_collision: str | None) -> list[Receipt]:
+    """The receipts whose rejects and collisions were treated as the spec now requires; other chunks are rewritten."""
     return [
         receipt
         for receipt in receipts
-        if not receipt.rejected
-        or on_reject == "skip"
-        or (on_reject == "dead-letter" and receipt.rejects_file is not None)
+        if (on_collision is not None or not receipt.collided)
+        and (
+            not receipt.rejected
+            or on_reject == "skip"
+            or (on_reject == "dead-letter" and receipt.rejects_file is not None)
+        )
     ]
 
 

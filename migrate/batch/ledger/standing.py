@@ -132,7 +132,9 @@ class Standing:
     def _valid(self) -> list[Receipt]:
         void = {attempt for revision in self.revisions for attempt in revision.superseded}
         known = {FIRST, *(revision.id for revision in self.revisions)}  # the row of a revision may be lost
-        return [each for each in self.recorded if each.revision in known and each.attempt not in void]
+        is_sorted = self._stored_plan is not None and self._stored_plan.is_sorted  # other ranges are not of its keys
+        every = (each for each in self.recorded if each.is_sorted == is_sorted)
+        return [each for each in every if each.revision in known and each.attempt not in void]
 
     @cached_property
     def revisions(self) -> list[Revision]:
