@@ -47,7 +47,7 @@ NOTHING_ACCEPTED = Acceptance()
 def concerns_of(spec: Spec, standing: Standing, acceptance: Acceptance = NOTHING_ACCEPTED) -> tuple[Concern, ...]:
     """All concerns, the gravest first; those that were accepted when the stores went live are marked."""
     found = (
-        _mismatch(standing) or _unverified(spec, standing, acceptance),
+        _mismatch(spec, standing) or _unverified(spec, standing, acceptance),
         _rejects(spec, standing, acceptance),
         _dropped(spec, standing.totals),
     )
@@ -92,7 +92,12 @@ def user() -> str:
         return "a user without a name"
 
 
-def _mismatch(standing: Standing) -> Concern | None:
+def what_stays(spec: Spec) -> str:
+    """What a published store was made from, which is the way back."""
+    return f"{'the changelog' if spec.source.changelog else 'the old state directory'} is as it was"
+
+
+def _mismatch(spec: Spec, standing: Standing) -> Concern | None:
     row = standing.mismatch
     if row is None:
         return None
@@ -107,7 +112,7 @@ def _mismatch(standing: Standing) -> Concern | None:
     if standing.revision is not None:
         fix = after_replay(standing)
     if standing.published is not None:
-        fix = f"{in_use}, do not use them: the old state directory is as it was; {_KEPT}"
+        fix = f"{in_use}, do not use them: {what_stays(spec)}; {_KEPT}"
     elif standing.step in _SWITCHED:
         fix = f"{in_use}: stateferry rollback SPEC puts the old ones back; {_KEPT}"
     return Concern(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from migrate.batch.ledger.gates import what_stays
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.run_lock import pid_at_work
 from migrate.errors import MigrationError
@@ -44,8 +45,7 @@ def next_step(
         return NEXT["not started"]
     if state == "published":
         return (
-            f"point the application at {standing.published or spec.target_path}, the old state directory is as it was; "
-            f"{NEXT[state]}"
+            f"point the application at {standing.published or spec.target_path}, {what_stays(spec)}; {NEXT[state]}"
         )
     gone = files_gone(standing) if state == "rewriting" else ""
     return gone or NEXT.get(state) or _going_live(spec, behind, [each for each in partitions if each.missing])
