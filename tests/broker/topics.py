@@ -93,6 +93,13 @@ def compact_soon(bootstrap: str, *topics: str) -> None:
         done.result(30)
 
 
+def set_topic(bootstrap: str, topic: str, **settings: str) -> None:
+    """Change settings of a topic; an underscore stands for a point."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    change = _change(ResourceType.TOPIC, topic, {name.replace("_", "."): each for name, each in settings.items()})
+    admin.incremental_alter_configs([change])[change].result(30)
+
+
 def _change(kind: ResourceType, name: str, settings: dict[str, str]) -> ConfigResource:
     setting = AlterConfigOpType.SET
     entries = [ConfigEntry(name, value, incremental_operation=setting) for name, value in settings.items()]

@@ -199,6 +199,12 @@ def _check_same(cluster: Cluster, record: RestoredRecord) -> None:
                 f"{where} ends at offset {ends.end}, and was to be read up to {each.end}: it lost records",
                 hint=f"is [changelog] bootstrap the application's cluster? else: {START_OVER}",
             )
+        if each.store is None and ends.start > each.start:
+            raise RefusedError(
+                f"{where} begins at offset {ends.start}, and was to be read from {each.start} on: retention removed "
+                "records since its reading began",
+                hint=START_OVER,
+            )
         if ends.stable < ends.end or has_records(cluster.connection, each.topic, each.number, each.end, ends.stable):
             raise RefusedError(
                 f"{where} has records from offset {each.end} on, and was read up to there: the application went on",

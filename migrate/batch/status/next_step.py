@@ -44,9 +44,7 @@ def next_step(
     if state == "snapshot taken" and spec.run.source == "live":  # by a run that was refused: the next takes its own
         return NEXT["not started"]
     if state == "published":
-        return (
-            f"point the application at {standing.published or spec.target_path}, {what_stays(spec)}; {NEXT[state]}"
-        )
+        return f"point the application at {standing.published or spec.target_path}, {what_stays(spec)}; {NEXT[state]}"
     gone = files_gone(standing) if state == "rewriting" else ""
     return gone or NEXT.get(state) or _going_live(spec, behind, [each for each in partitions if each.missing])
 

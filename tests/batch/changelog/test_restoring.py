@@ -1,9 +1,8 @@
 """An old store that is made from its changelog alone: what it holds, how it goes on from there, and what is refused."""
 
-import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,68 +18,20 @@ from migrate.model.events import RESTORE_EVENTS
 from migrate.model.restored import Pinned, RestoredRecord, RestoredStore
 from migrate.model.store_partition import StorePartition
 from migrate.model.values import read_sealed, with_seal
-from migrate.spec.spec import Spec, parse_spec
+from migrate.spec.spec import parse_spec
 from migrate.stores.batch import ChangelogBatch
-from tests.batch.changelog.support import FAMILIES, NOW, TASKS, WINDOW, App, Record, on_spark
+from tests.batch.changelog.lost import Lost, make_lost
+from tests.batch.changelog.support import FAMILIES, NOW, WINDOW, Record, on_spark
 from tests.batch.switch.support import StopAt, StoppedError
 from tests.broker.broker import Broker
 from tests.support import KEY_VALUE, TIMESTAMPED, raises, read_family, to_toml
 
-Make = Callable[..., "Lost"]
-RETENTION = 30 * 86_400_000
-
-
-@dataclass(frozen=True)
-class Lost:
-    """An application whose directory is gone: `there` is a copy of it."""
-
-    app: App
-    there: Path
-
-    def spec(self, source: Mapping[str, Any] | None = None, target: Mapping[str, Any] | None = None) -> Spec:
-        """As little as a spec needs: the same format on both sides."""
-        app = self.app
-        times = {"retention_ms": RETENTION, "segment_ms": 3_600_000} if app.kind == WINDOW else {}
-        content = {
-            "name": "lost",
-            "work_dir": "work",
-            "source": {
-                "format": app.kind,
-                "store": "orders",
-                "changelog": True,
-                "subtopology": 0,
-                **times,
-                **(source or {}),
-            },
-            "target": {"format": app.kind, "path": f"new/{app.name}", **(target or {})},
-            "changelog": {
-                "bootstrap": app.broker.bootstrap,
-                "application_id": app.name,
-                "application": "stopped",
-            },
-        }
-        return parse_spec(content, base_dir=app.base)
-
-    def entries(self, application: Path, store: str = "orders", kind: str | None = None) -> list[dict[bytes, bytes]]:
-        """All that each task's store holds, read from disk."""
-        found = []
-        for task in TASKS:
-            place = Path(task, store) if self.app.kind == WINDOW else Path(task, "rocksdb", store)
-            databases = [file.parent for file in (application / place).rglob("CURRENT")]
-            family = FAMILIES[kind or self.app.kind]
-            found.append({key: value for each in databases for key, value in read_family(each, family).items()})
-        return found
+Make = Callable[..., Lost]
 
 
 @pytest.fixture
 def make(request: pytest.FixtureRequest, broker: Broker, tmp_path: Path) -> Make:
-    def made(kind: str = TIMESTAMPED, count: int = 40) -> Lost:
-        name = request.node.name.replace("[", "-").replace("]", "").replace("_", "-").replace(".", "-")[-40:].strip("-")
-        app = App(name, tmp_path, broker, kind=kind, count=count).make()
-        shutil.move(tmp_path / name, tmp_path / "there" / name)
-        return Lost(app, tmp_path / "there" / name)
-
-    return made
+    return partial(make_lost, request.node.name, tmp_path, broker)
 
 
 @pytest.mark.parametrize("kind", [KEY_VALUE, TIMESTAMPED, WINDOW])
