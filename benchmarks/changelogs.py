@@ -248,6 +248,7 @@ def _restore(bootstrap: str, source: str, records: int, topic: str, folder: str,
     connection, end = _end(bootstrap, topic)
     partition = StorePartition(id="0_0/orders", store="orders", task="0_0", path=Path("0_0/rocksdb/orders"))
     pinned = Pinned(partition=partition, topic=topic, number=0, start=0, end=end)
+    Path(folder, "restored").mkdir(exist_ok=True)
     with _spent() as spent:
         task = RestoreTask(folder, "restored", connection, pinned, format=_FORMAT, segments=None, **sizes)
         found = task.work()

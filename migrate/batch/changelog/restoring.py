@@ -18,7 +18,7 @@ from migrate.batch.frame import command
 from migrate.batch.home import RESTORED_RECORD, claim, remove_folder
 from migrate.batch.source.restored_source import START_OVER, restored_record
 from migrate.batch.source.source import application_of, source_system
-from migrate.errors import RefusedError, SpecError, system_errors_explained
+from migrate.errors import ChunkFailedError, FencedError, RefusedError, SpecError, system_errors_explained
 from migrate.kafka.cluster import Cluster
 from migrate.model.changelogs import Changelog, Segments
 from migrate.model.events import Listener, ignore
@@ -79,7 +79,9 @@ def restore_with(open_executor: ExecutorOpener, context: Context) -> None:
             record = _pinned(cluster, spec)
             _store_record(spec, record)
             context.notify("restore.pinned", partitions=len(record.pinned))
+        _check_alone(spec, record)
         make_directories(spec.source_path)  # executors look whether they see it
+        make_directories(spec.home / _ATTEMPTS)
         with open_executor(spec) as executor:
             _make(context, executor, cluster, record)
         context.notify("restore.finished")
@@ -99,11 +101,16 @@ def _make(context: Context, executor: Executor, cluster: Cluster, record: Restor
         for each in record.left
         for own in (spec.of_store(each.partition.store),)
     ]
-    for store in _in_turn(context, executor, tasks):
-        _move(spec, record, store)
-        record = record.with_store(store)
-        _store_record(spec, record)
-        context.notify("restore.committed", store=store)
+    try:
+        for store in _in_turn(context, executor, tasks):
+            _check_alone(spec, record)
+            _move(spec, record, store)
+            record = record.with_store(store)
+            _store_record(spec, record)
+            context.notify("restore.committed", store=store)
+    except ChunkFailedError:
+        _check_alone(spec, record)  # then it is the reason
+        raise
     remove_tree(spec.home / _ATTEMPTS)
 
 
@@ -123,9 +130,7 @@ def _move(spec: Spec, record: RestoredRecord, store: RestoredStore) -> None:
     place = spec.source_path / pinned.partition.path
     remove_tree(place)  # of a run that was killed before it recorded it
     make_directories(place.parent)
-    made = Path(spec.home, store.folder, "store")
-    make_directories(made)  # it may have no segment
-    made.rename(place)
+    Path(spec.home, store.folder, "store").rename(place)
     fsync_directory(place.parent)
     offset = OFFSET_UNKNOWN
     system = source_system(spec)
@@ -137,6 +142,15 @@ def _move(spec: Spec, record: RestoredRecord, store: RestoredStore) -> None:
     for relative, text in files.items():
         if text is not None:
             write_durably(spec.source_path / relative, text.encode())
+
+
+def _check_alone(spec: Spec, record: RestoredRecord) -> None:
+    """Raises FencedError where a command of another host, which no lock keeps out, has changed what is recorded."""
+    if restored_record(spec) != record:
+        raise FencedError(
+            f"another command of this migration is at work in {spec.home}, on another host",
+            hint="let it finish, or stop it; then run the command again",
+        )
 
 
 def _pinned(cluster: Cluster, spec: Spec) -> RestoredRecord:

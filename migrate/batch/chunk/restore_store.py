@@ -26,7 +26,7 @@ from migrate.model.key_range import show_key
 from migrate.model.restored import Pinned, RestoredStore
 from migrate.model.store_partition import WHOLE
 from migrate.stores.batch import ChangelogBatch
-from migrate.stores.files import fsync_tree, make_directories
+from migrate.stores.files import fsync_tree
 from migrate.stores.rocksdb.database import open_read_only
 from migrate.stores.rocksdb.writing import SstWriter, TableOptions, create_database
 
@@ -64,7 +64,8 @@ class RestoreTask(PlainTask):
         """
         name = f"{self.folder}/{uuid.uuid4().hex[:12]}"
         folder = Path(self.home, name)
-        make_directories(folder)
+        folder.mkdir()  # that of all attempts is gone where a command of another host has taken over
+        (folder / "store").mkdir()  # it may get no segment
         try:
             found = _Restoring(self, folder).store(name, check)
             fsync_tree(folder)

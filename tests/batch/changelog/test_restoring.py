@@ -206,6 +206,7 @@ def test_what_a_spec_lacks(section: str, change: dict[str, Any] | None, message:
 
 def _task(lost: Lost, folder: Path, segments: Segments | None) -> RestoreTask:
     """Reads the first partition, of which only some records fit in memory at a time."""
+    (folder / "made").mkdir(parents=True)
     place = Path("0_0", "orders") if lost.app.kind == WINDOW else Path("0_0", "rocksdb", "orders")
     partition = StorePartition(id="0_0/orders", store="orders", task="0_0", path=place)
     with Cluster(lost.app.connection) as cluster:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from migrate import RefusedError, abandon, restore, run
+from migrate import FencedError, RefusedError, abandon, restore, run
 from migrate.model.events import Event
+from migrate.stores.files import fsync_tree
 from tests.batch.changelog.lost import Lost, make_lost
 from tests.batch.switch.support import StopAt, StoppedError
 from tests.broker.broker import Broker
@@ -24,30 +25,34 @@ def make(request: pytest.FixtureRequest, broker: Broker, tmp_path: Path) -> Make
     return partial(make_lost, request.node.name, tmp_path, broker)
 
 
-@pytest.fixture
-def without_a_common_lock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fcntl, "flock", lambda _file, _how: None)
-
-
-@pytest.mark.usefixtures("without_a_common_lock")
-@pytest.mark.parametrize("event", ["restore.pinned", "restore.made", "restore.committed"])
 @pytest.mark.parametrize("other", [restore, abandon], ids=["restore", "abandon"])
-def test_a_host_takes_over_while_another_one_is_at_work(event: str, other: Callable[..., object], make: Make) -> None:
+@pytest.mark.parametrize("event", ["restore.pinned", "restore.making", "restore.made", "restore.committed"])
+def test_a_host_takes_over_from_another_one(
+    event: str, other: Callable[..., object], make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Their folder is the same, and no lock reaches from one to the other."""
+    monkeypatch.setattr(fcntl, "flock", lambda _file, _how: None)
     lost = make()
-    spec = lost.spec()
-    was = lost.entries(lost.there)
+    spec, was = lost.spec(), lost.entries(lost.there)
+    taken: list[str] = []
 
     def take_over(sent: Event) -> None:
         if sent.name == event and not taken:
-            taken.append(sent)
+            taken.append(event)
             other(spec)
 
-    taken: list[Event] = []
-    try:
-        restore(spec, on_event=take_over)
-    except RefusedError as error:
-        print(type(error), error.message, error.hint)
+    def make_durable(folder: Path) -> None:
+        take_over(Event("restore.making"))
+        fsync_tree(folder)
+
+    monkeypatch.setattr("migrate.batch.chunk.restore_store.fsync_tree", make_durable)
+    raises(
+        FencedError,
+        "another (command|run) of this migration is at work in .*, on another host",
+        restore,
+        spec,
+        on_event=take_over,
+    )
     assert taken
     restore(spec)
     assert lost.entries(spec.source_path) == was
