@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from urllib.parse import quote, unquote
 
 from migrate.batch.ledger.delta_log import entry_file, log_directory, table_actions
 from migrate.errors import FencedError, RefusedError
+from migrate.model.display import listed
 from migrate.model.exports import ExportedRange
 from migrate.model.packages import VERSION
 from migrate.stores.files import check_has_links, delta_uri, fsync_file, make_directories, write_new
@@ -95,16 +96,18 @@ def _changes_table(action: dict[str, Any]) -> bool:
 class ExportLog:
     """The log of one table, opened by one export."""
 
-    def __init__(self, table: Path, place: str, made_of: list[dict[str, Any]]) -> None:
-        """`place`: what is exported, as the table records it; `made_of`: as `table_of` gives it for the new version.
+    def __init__(self, table: Path, place: str, made_of: list[dict[str, Any]], tasks: Collection[str] = ()) -> None:
+        """`place`: what is exported, as the table records it; `made_of`: as `table_of` gives it for the new version;
+        `tasks`: of the new version.
 
-        Makes the table where there is none. Raises RefusedError for the table of another store or another program, and
-        for one whose log cannot be read.
+        Makes the table where there is none. Raises RefusedError for the table of another store, another host or another
+        program, and for one whose log cannot be read.
         """
         self._table, self._place = table, place
         self._contents = _read(table)
         if self._contents.version >= 0:
             self._check_place()
+            self._check_tasks(tasks)
         self._actions = made_of
         make_directories(log_directory(table))
         check_has_links(log_directory(table))
@@ -119,6 +122,16 @@ class ExportLog:
         if found != self._place:
             other = f"the export of another store: {found}" if found else "a Delta table that no export has made"
             raise RefusedError(f"{self._table} is {other}", hint=_ELSEWHERE)
+
+    def _check_tasks(self, here: Collection[str]) -> None:
+        """Raises RefusedError where the table has rows of other tasks alone, which the new version would remove."""
+        there = {each["partitionValues"][PARTITION_COLUMN] or "" for each in self._contents.files.values()}
+        if there and here and there.isdisjoint(here):
+            raise RefusedError(
+                f"{self._table} has rows of the tasks {listed(sorted(there), 4)}, and of none of the tasks here, which "
+                f"are {listed(sorted(here), 4)}: does another host export into it?",
+                hint=f"{_ELSEWHERE}: each host needs its own",
+            )
 
     @property
     def number(self) -> int:

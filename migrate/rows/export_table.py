@@ -80,7 +80,7 @@ def export(
     place = f"store {source.store} of {spec.source_path}"
     make_directories(table)
     with _only_one(table) as is_alone:
-        log = ExportLog(table, place, made_of)
+        log = ExportLog(table, place, made_of, {each.range.task for each in tasks})
         ranges, kept = _ranges(log, source, tasks, spec, open_executor, is_alone=is_alone)
         version = log.publish(ranges)
     return ExportReport(

@@ -72,6 +72,20 @@ def test_the_export_of_another_store(tmp_path: Path, table: Path) -> None:
     refused("export of another store: store refunds", spec, table, store="orders")
 
 
+def test_a_table_that_another_host_exports_to(spec: Spec, table: Path, tmp_path: Path) -> None:
+    """Its state directory has the same path there, and other tasks."""
+    app = spec.source_path
+    (app / "0_0").rename(tmp_path / "0_0")
+    export(spec, table)
+    for task in ("0_1", "0_2"):
+        (app / task).rename(tmp_path / task)
+    (tmp_path / "0_0").rename(app / "0_0")
+    refused("has rows of the tasks 0_1, 0_2, and of none .* which are 0_0: does another host", spec, table)
+    (tmp_path / "0_1").rename(app / "0_1")  # after a rebalance some are there
+    export(spec, table)
+    assert by_task(rows(table)) == {task: expected()[task] for task in ("0_0", "0_1")}
+
+
 @pytest.mark.parametrize("inside", ["orders-app", "orders-app/0_0/rocksdb/export", "work/test/out", "new/orders-app/x"])
 def test_a_place_among_the_files_of_the_migration(tmp_path: Path, inside: str) -> None:
     spec = orders_spec(tmp_path, target={"path": "new/orders-app"})
