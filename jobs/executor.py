@@ -11,11 +11,13 @@ from pyspark import SparkContext
 
 from jobs.probe import ProbeRequest
 from jobs.session import is_local, spark_context
+from jobs.sorting.wave import run_wave
 from jobs.spark_checks import check_directory, check_packages, run_probes, spark_checks
 from migrate.batch.chunk.executor import ExecutorPlugin
 from migrate.batch.chunk.key_times_task import TimesTask
 from migrate.batch.chunk.reread_changelog import RereadTask
 from migrate.batch.chunk.rewrite_chunk import RewriteTask, SplitTask
+from migrate.batch.chunk.sorted_range import SortTask
 from migrate.batch.chunk.task import Task, TaskResult, run_tasks
 from migrate.batch.chunk.write_changelog import ProduceTask
 from migrate.batch.preflight.check import Check
@@ -47,6 +49,8 @@ class SparkExecutor:
 
     def run(self, tasks: Sequence[Task]) -> Sequence[TaskResult]:
         """Run the tasks as a Spark job of one task. Raises Py4JJavaError if the worker dies."""
+        if isinstance(tasks[0], SortTask):
+            return [run_wave(self._context, each) for each in tasks if isinstance(each, SortTask)]
         first, others = tasks[0], len(tasks) - 1
         what = f"{_DOING.get(type(first), 'verify')} {first}"
         self._context.setJobGroup(self._group, f"{what} and {others} more" if others else what)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -148,9 +148,9 @@ def rewrite_chunk(task: RewriteTask, check: Callable[[], None] = never_stop) -> 
     `check` is called with each batch and may raise. Raises ChunkFailedError, CorruptionError, DroppedError or
     RejectedError, after the attempt's files were removed.
     """
-    _check_home(task)
-    attempt = _ChunkAttempt(task, check)
-    with _discarding(task, [attempt]), _leaving_breadcrumbs(task.breadcrumb) as on_record:
+    check_home(task)
+    attempt = ChunkAttempt(task, check)
+    with discarding(task, [attempt]), _leaving_breadcrumbs(task.breadcrumb) as on_record:
         passed = [attempt.rewrite_family(mapping, on_record) for mapping in task.mappings]
         return attempt.receipt(passed)
 
@@ -160,19 +160,20 @@ def split_chunk(task: SplitTask, check: Callable[[], None] = never_stop) -> tupl
 
     As `rewrite_chunk` otherwise; raises RefusedError for a key that is not in the old store partition where it belongs.
     """
-    _check_home(task)
-    attempts = [_ChunkAttempt(each, check) for each in task.of_parts()]
+    check_home(task)
+    attempts = [ChunkAttempt(each, check) for each in task.of_parts()]
     for each in attempts:
         each.sharers = len(attempts)
     passed = []
-    with _discarding(task, attempts), _leaving_breadcrumbs(task.breadcrumb) as on_record:
+    with discarding(task, attempts), _leaving_breadcrumbs(task.breadcrumb) as on_record:
         for mapping in task.mappings:
             parts = [each.part(mapping, on_record) for each in attempts]
             passed.append(rewrite_parts(attempts[0].work(mapping), parts, check))
         return tuple(each.receipt(list(mine)) for each, *mine in zip(attempts, *passed, strict=True))
 
 
-def _check_home(task: RewriteTask) -> None:
+def check_home(task: RewriteTask) -> None:
+    """Raises ChunkFailedError where this host does not see the migration's folder."""
     if not Path(task.home).is_dir():  # only the driver makes it, with its marker
         raise ChunkFailedError(
             f"{task.chunk}: {task.home} does not exist",
@@ -181,7 +182,7 @@ def _check_home(task: RewriteTask) -> None:
 
 
 @contextmanager
-def _discarding(task: RewriteTask, attempts: Sequence[_ChunkAttempt]) -> Iterator[None]:
+def discarding(task: RewriteTask, attempts: Sequence[ChunkAttempt]) -> Iterator[None]:
     """Remove the attempts' files where their work ends in an error, which names the chunk."""
     try:
         yield
@@ -197,18 +198,23 @@ def _discarding(task: RewriteTask, attempts: Sequence[_ChunkAttempt]) -> Iterato
         raise
 
 
-class _ChunkAttempt(Attempt):
+class ChunkAttempt(Attempt):
+    """An attempt at one chunk."""
+
     def __init__(self, task: RewriteTask, check: Callable[[], None]) -> None:
         chunk = task.chunk
         folder = chunk_directory(Path(task.home), chunk.store_partition, chunk.database)
         super().__init__(task, chunk.number, chunk.store_partition, folder)
-        self._task, self._check = task, check
+        self.task, self._check = task, check
         work = ("rewrite", chunk.store_partition, chunk.database)
         self.trace = Trace(task.home, work, chunk.keys, task.engine)
 
-    def receipt(self, passed: list[Passed]) -> Receipt:
-        """The receipt, written beside the files; they, their names and its own are durable then (I1)."""
-        task = self._task
+    def receipt(self, passed: Sequence[Passed], more: Mapping[str, Any] | None = None) -> Receipt:
+        """The receipt, written beside the files; they, their names and its own are durable then (I1).
+
+        `more`: what it says besides.
+        """
+        task = self.task
         by_family = list(zip(task.mappings, passed, strict=True))
         receipt = Receipt(
             migration_id=task.migration_id,
@@ -228,35 +234,36 @@ class _ChunkAttempt(Attempt):
             host=socket.gethostname(),
             code=checked_code(task.conversion),
             **self.facts(),
+            **(more or {}),
         )
         write_receipt(Path(task.home), receipt)
         return receipt
 
     def work(self, mapping: FamilyMapping) -> FamilyWork:
-        task, share = self._task, self._task.source.share
+        task, share = self.task, self.task.source.share
         own = None if share is None else checked_partitioner(share.partitioner, task.partitioner)
         return FamilyWork(task.source, mapping, task.chunk.keys, self.conversion, own)
 
     def rewrite_family(self, mapping: FamilyMapping, on_record: OnRecord) -> Passed:
         work = self.work(mapping)
-        if not self._task.is_kept:
+        if not self.task.is_kept:
             return scan(work, self._check)
         table = TableOptions(compression=mapping.compression)
-        return rewrite(self.trace.engines, work, self._hooks(on_record), self._file(mapping), table)
+        return rewrite(self.trace.engines, work, self._hooks(on_record), self.file(mapping), table)
 
     def part(self, mapping: FamilyMapping, on_record: OnRecord) -> NewPart:
         """This chunk's part of a pass that makes several."""
         table = TableOptions(compression=mapping.compression)
-        return NewPart(self.work(mapping), self._hooks(on_record), self._file(mapping), table)
+        return NewPart(self.work(mapping), self._hooks(on_record), self.file(mapping), table)
 
     def _hooks(self, on_record: OnRecord) -> Hooks:
         return Hooks(self._check, self.rejects, self.left_out, on_record, self.trace.left)
 
-    def _file(self, mapping: FamilyMapping) -> Path:
-        return self.folder / f"{self.name}.{self._task.mappings.index(mapping)}.sst"
+    def file(self, mapping: FamilyMapping) -> Path:
+        return self.folder / f"{self.name}.{self.task.mappings.index(mapping)}.sst"
 
     def _written(self, mapping: FamilyMapping, passed: Passed) -> Written:
-        file = self._file(mapping)
+        file = self.file(mapping)
         return Written(
             family=mapping.target,
             file=self.relative(file) if passed.written.records else None,

@@ -95,8 +95,7 @@ class SortedStore:
 
     def load(self) -> Conversion:
         """The conversion. Raises SpecError."""
-        found = load_conversion(self.conversion)
-        return found if self.share is None else replace(found, keys_may_change=True)  # each goes where it belongs
+        return load_conversion(self.conversion)
 
 
 @dataclass(frozen=True)

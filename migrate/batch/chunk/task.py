@@ -9,6 +9,7 @@ from migrate.batch.chunk.compare_stores import ComparePartsTask, CountTask, Veri
 from migrate.batch.chunk.key_times_task import TimesTask, make_times
 from migrate.batch.chunk.reread_changelog import RereadTask, reread
 from migrate.batch.chunk.rewrite_chunk import RewriteTask, SplitTask, rewrite_chunk, split_chunk
+from migrate.batch.chunk.sorted_range import SortTask, refuse_to_sort
 from migrate.batch.chunk.tail import TailTask, read_tail
 from migrate.batch.chunk.write_changelog import ProduceTask, produce
 from migrate.batch.stop import never_stop
@@ -34,7 +35,9 @@ class PlainTask(ABC):
         """Do the work; `check` is called with each batch, and may raise."""
 
 
-Task = RewriteTask | VerifyTask | ComparePartsTask | ProduceTask | RereadTask | TimesTask | TailTask | PlainTask
+Task = (
+    RewriteTask | VerifyTask | ComparePartsTask | ProduceTask | RereadTask | TimesTask | TailTask | SortTask | PlainTask
+)
 _Parts = tuple[Receipt, ...] | tuple[Verified, ...]
 """Of the parts of one task."""
 TaskResult = (
@@ -49,6 +52,7 @@ _WORK: dict[type[Task], Callable[..., TaskResult]] = {
     RereadTask: reread,
     TimesTask: make_times,
     TailTask: read_tail,
+    SortTask: refuse_to_sort,
 }
 """Other tasks are of a verification."""
 
@@ -71,7 +75,7 @@ def _run(task: Task, check: Callable[[], None]) -> TaskResult:
         if isinstance(task, PlainTask):
             return task.work(check)
         work = _WORK.get(type(task), run_verify_task)
-        if isinstance(task, ProduceTask | RereadTask | TimesTask | CountTask):  # none loads the user's code
+        if isinstance(task, ProduceTask | RereadTask | TimesTask | SortTask | CountTask):  # none loads the user's code
             return work(task, check)
         with tracking_imports(task.conversion):
             return work(task, check)

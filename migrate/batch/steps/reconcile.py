@@ -55,7 +55,10 @@ def revise(context: Context, revision: Revision) -> None:
     void = tuple(
         each.attempt
         for each in standing.receipts
-        if each.rejected or each.dropped or (each.revision != FIRST and (is_refuted or each.attempt in fixed))
+        if context.plan.is_sorted  # what the function mends may get a key of any range
+        or each.rejected
+        or each.dropped
+        or (each.revision != FIRST and (is_refuted or each.attempt in fixed))
     )
     detail = revision.model_copy(update={"superseded": void}).model_dump(mode="json")
     context.record(Step.REVISED, detail=detail)

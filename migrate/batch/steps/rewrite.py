@@ -8,6 +8,8 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import chain
 from math import inf
 from typing import Any
 
@@ -16,6 +18,7 @@ from migrate.batch.chunk.rewrite_chunk import MOST_PARTS, RewriteTask, SplitTask
 from migrate.batch.context import Context
 from migrate.batch.ledger.receipts_in_force import has_files, pending_chunks, totals_of
 from migrate.batch.ledger.table import SharedCommits
+from migrate.batch.steps.sort import waves
 from migrate.batch.stop import RERUN
 from migrate.engine.chunk_source import Inputs, inputs_of
 from migrate.engine.left_out import WAY_ON
@@ -43,10 +46,13 @@ def rewrite(context: Context, executor: Executor) -> None:
     deadline = inf if budget is None else time.monotonic() + budget.total_seconds()
     before = context.receipts
     pending = pending_chunks(context.plan, before)
-    tasks = _tasks(context, pending)
     started = lambda task: context.notify("chunk.started", task=task)  # noqa: E731 - one line, used once
-    name = context.spec.name
-    running = run_all(executor, tasks, on_start=started, name=name, deadline=deadline, stop=context.stop)
+    start = partial(run_all, executor, on_start=started, name=context.spec.name, deadline=deadline, stop=context.stop)
+    if context.plan.is_sorted:
+        every = waves(context, pending, executor.slots, partial(_range_task, context))
+        running = chain.from_iterable(start([wave]) for wave in every)  # one after the other: each takes all slots
+    else:
+        running = chain(start(_tasks(context, pending)))
     rewritten = _Rewritten(context, before)
     for finished in _reporting_failures(context, rewritten, running):
         made = (result if isinstance(result, tuple) else (result,) for _, result in finished)
@@ -160,6 +166,11 @@ def _tasks(context: Context, pending: Iterable[Chunk]) -> Iterator[RewriteTask]:
             parts = tuple((chunk, share) for chunk, share in zip(some, shares, strict=True) if share is not None)
             of_first = _of_chunk(context, first, sources[first.store_partition, first.database])
             yield SplitTask(**of_first, parts=parts)
+
+
+def _range_task(context: Context, chunk: Chunk) -> RewriteTask:
+    """What a range of new keys is written by; what is read for it, its wave says."""
+    return RewriteTask(**_of_chunk(context, chunk, Inputs(directories=())))
 
 
 def _of_chunk(context: Context, chunk: Chunk, source: Inputs) -> dict[str, Any]:
