@@ -11,7 +11,7 @@ from pyspark import SparkContext
 
 from jobs.probe import ProbeRequest
 from jobs.session import is_local, spark_context
-from jobs.sorting.wave import run_wave
+from jobs.sorting import run_wave
 from jobs.spark_checks import check_directory, check_packages, run_probes, spark_checks
 from migrate.batch.chunk.executor import ExecutorPlugin
 from migrate.batch.chunk.key_times_task import TimesTask

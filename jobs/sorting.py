@@ -1,7 +1,8 @@
-"""The data source of a wave: what is read has the number of its range, and each range is written by one task.
+"""Sorting by Spark: a wave of ranges of new keys is one query, which reads by our data source and writes by it.
 
-A task leaves files and a receipt, under names of its own, and says nothing to Spark: `commit` and `abort`, which run in
-another process, have nothing to do.
+Spark moves each record to its range and sorts it there, spilling to its local disks. A task that writes leaves files
+and a receipt, under names of its own, and says nothing to Spark: `commit` and `abort`, which run in another process,
+have nothing to do.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import base64
 import pickle
 import re
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,13 +28,17 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from migrate.batch.chunk.rewrite_chunk import RewriteTask
-from migrate.batch.chunk.sorted_range import SortedRows, SortTask, write_range
+from migrate.batch.chunk.rewrite_chunk import RewriteTask, chunk_directory
+from migrate.batch.chunk.sorted_range import SortedRows, SortTask, write_range, written_by
 from migrate.batch.chunk.sorting import PlacedRecords, SortInput, SortWork
+from migrate.batch.ledger.receipts_in_force import has_files
 from migrate.batch.stop import never_stop
 from migrate.errors import ChunkFailedError, MigrationError, explain_system_error
+from migrate.model.receipt import Receipt, read_receipt
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
 NAME = "stateferry-wave"
@@ -51,6 +57,11 @@ FAMILY_BITS = 48
 _MARK = -1
 """The facts of a row that each range gets, so that an empty one is written too."""
 _BATCH_RECORDS, _BATCH_BYTES = 32 << 10, 8 << 20
+_SETTINGS = {
+    "spark.sql.adaptive.enabled": "false",  # each partition is a range
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(8 << 20),
+}
 _ERROR = re.compile(r"stateferry-error:([A-Za-z0-9+/=]+):")
 
 
@@ -237,3 +248,60 @@ class _SortedBatches:
                 sizes = facts & ((1 << FAMILY_BITS) - 1)
                 yield SortedRows(keys, values, (facts >> FAMILY_BITS).tolist(), sizes.tolist(), notes)
             del batch, keys, values
+
+
+def run_wave(context: SparkContext, task: SortTask) -> tuple[Receipt, ...]:
+    """Sort and write the ranges of a wave; their receipts, in the same order.
+
+    Raises what a worker has raised, if it is an error of ours, else Spark's error.
+    """
+    from pyspark.sql import SparkSession
+
+    session = SparkSession(context)
+    with tempfile.TemporaryDirectory(prefix="stateferry-") as folder, _with_settings(session):
+        file = Path(folder) / "wave"
+        file.write_bytes(pickle.dumps(task))
+        try:
+            _sort(session, task, str(file))
+        except Exception as failure:
+            error = error_in(str(failure))
+            if error is None:
+                raise
+            raise error from failure
+    return tuple(written_by(_receipts(task), task))
+
+
+def _sort(session: SparkSession, task: SortTask, wave: str) -> None:
+    from pyspark.sql import functions
+
+    session.dataSource.register(WaveSource)
+    rows = session.read.format(NAME).option("wave", wave).load()
+    rows = rows.repartitionById(len(task.ranges), functions.col("number"))
+    has_families = any(len(each.mappings) > 1 for each in task.ranges)
+    order = [functions.shiftright("facts", FAMILY_BITS)] if has_families else []
+    rows = rows.sortWithinPartitions(*order, "key")
+    rows.write.format(NAME).mode("append").option("wave", wave).save()
+
+
+@contextmanager
+def _with_settings(session: SparkSession) -> Iterator[None]:
+    """The session may be the user's."""
+    before = {name: session.conf.get(name, None) for name in _SETTINGS}
+    for name, value in _SETTINGS.items():
+        session.conf.set(name, value)
+    yield
+    for name, was in before.items():
+        session.conf.unset(name) if was is None else session.conf.set(name, was)
+
+
+def _receipts(task: SortTask) -> list[Receipt]:
+    """Every receipt that this run has left for a range of the wave; of several attempts any serves."""
+    found = []
+    for each in task.ranges:
+        chunk, home = each.chunk, Path(each.home)
+        folder = chunk_directory(home, chunk.store_partition, chunk.database)
+        for file in folder.glob(f"{each.run_id}-{chunk.number:06d}-*.receipt.json"):
+            receipt = read_receipt(file)
+            if receipt is not None and receipt.revision == each.revision and has_files(receipt, home):
+                found.append(receipt)
+    return found
