@@ -34,7 +34,7 @@ _HOMES = {
     "migrate.batch.switch.rollback": "rollback",
     "migrate.dry_run.dry_run": "plan",
     "migrate.dry_run.dry_run_report": (
-        "ChangelogPlan Cost DryRunReport Inventory PartitionsPlan SampleConversion Segmentation Verdict"
+        "ChangelogPlan Cost DryRunReport Inventory PartitionsPlan SampleConversion Segmentation SortingPlan Verdict"
     ),
     "migrate.dual.converging": "Converging Progress",
     "migrate.dual.dual_store": "DualReadStore",

@@ -33,6 +33,7 @@ from migrate.dry_run.dry_run_report import Inventory as Inventory
 from migrate.dry_run.dry_run_report import PartitionsPlan as PartitionsPlan
 from migrate.dry_run.dry_run_report import SampleConversion as SampleConversion
 from migrate.dry_run.dry_run_report import Segmentation as Segmentation
+from migrate.dry_run.dry_run_report import SortingPlan as SortingPlan
 from migrate.dry_run.dry_run_report import Verdict as Verdict
 from migrate.dual.converging import Converging as Converging
 from migrate.dual.converging import Progress as Progress

@@ -155,6 +155,12 @@ def _check(context: Context) -> None:
             "before that",
             hint="stateferry status SPEC names the next step",
         )
+    if standing.plan.is_sorted:
+        raise RefusedError(
+            f"the new keys of {spec.name!r} were sorted, and what came since cannot be added to them",
+            hint="start and stop the old application once, cleanly, and migrate under another `name`; then let it stay "
+            "stopped",
+        )
     check_spec(spec, context.ref, standing)
     if standing.mismatch is not None:
         raise RefusedError(f"a comparison found the new stores of {spec.name!r} wrong", hint=_RUN)

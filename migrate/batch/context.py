@@ -62,6 +62,8 @@ class Context:
     """End the transactions that dead instances of the application left open."""
     jobs: int = 1
     """How many processes of this machine work; a new plan's chunks are shared among them."""
+    is_on_spark: bool | None = None
+    """Whether the workers are Spark's; None: the command has none."""
     gives_way: bool = False
     """Rather than fence off a run of another host, it ends."""
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12])

@@ -15,7 +15,7 @@ from migrate.batch.changelog.rebuild import rebuild_missing
 from migrate.batch.changelog.restoring import restore_with
 from migrate.batch.changelog.take_key_times import take_times
 from migrate.batch.changelog.write_topics import announce, write_changelogs
-from migrate.batch.chunk.executor import Executor, ExecutorOpener, executor_opener, in_process
+from migrate.batch.chunk.executor import Executor, ExecutorOpener, executor_opener, in_process, is_on_spark
 from migrate.batch.chunk.native_trace import remove_traces
 from migrate.batch.context import Context
 from migrate.batch.frame import command
@@ -118,6 +118,7 @@ def run_with(open_executor: ExecutorOpener, context: Context, *, is_cut_over_nex
 def carry_out(context: Context, open_executor: ExecutorOpener, revision: Revision | None = None) -> RunReport:
     """Take every step that is left, under the migration's lock; a `revision` is registered before any chunk."""
     clock = _Clock()
+    context.is_on_spark = is_on_spark(open_executor)
     with clock.phase("plan"):
         prepare(context, revision)
         reconcile(context)

@@ -13,6 +13,7 @@ from migrate.batch.changelog.take_key_times import SampledTimes
 from migrate.batch.context import Context
 from migrate.batch.home import is_usable
 from migrate.batch.ledger.receipts_in_force import pending_chunks
+from migrate.batch.plan.key_order import may_change_keys
 from migrate.batch.plan.make_plan import plan_databases, spec_warnings
 from migrate.batch.plan.repartition import of_old_partitions
 from migrate.batch.preflight.check import Check, CheckReport, Outcome, T, failed, observe, with_retries
@@ -32,8 +33,9 @@ from migrate.dry_run.dry_run_report import (
     PartitionsPlan,
     Segmentation,
     SegmentPlanned,
+    SortingPlan,
 )
-from migrate.dry_run.estimate import Load, chunk_size_warning, cost_of, typical
+from migrate.dry_run.estimate import SORTING, Load, chunk_size_warning, cost_of, typical
 from migrate.dry_run.partition_steps import partitions_plan
 from migrate.dry_run.source_reader import Options, SourceReader
 from migrate.dry_run.verdict import NEEDED_TO_READ, conversion_checks, make_verdict
@@ -110,7 +112,10 @@ class _DryRun:
                 self._checks += [*self._failures(reader), *observe(self._function_checks())]
                 is_said = any(check.name == "source.records" for check in reader.failures)
                 records, tally = reader.found.records, reader.tally
-                self._checks += conversion_checks(self._spec, reader.tried, records, tally, is_said=is_said)
+                is_sorted = bool(self._why_sorted)
+                self._checks += conversion_checks(
+                    self._spec, reader.tried, records, tally, is_said=is_said, is_sorted=is_sorted
+                )
             self._checks += not_run("needs a JVM: stateferry doctor SPEC")
         return self._put_together(finished, reader)
 
@@ -165,6 +170,7 @@ class _DryRun:
             changelog=self._changelog(),
             changelogs=changelogs,
             partitions=self._partitions(),
+            sorting=None if cost is None else self._sorting(cost),
             warnings=(*self._warnings(), *([] if warning is None else [warning])),
             checks=tuple(self._checks),
             verdict=make_verdict(self._checks, finished=finished, next_step=self._next_step(), tried=tried),
@@ -227,10 +233,34 @@ class _DryRun:
     def _partitions(self) -> PartitionsPlan | None:
         if self._outcome("partitions.tasks") not in ("ok", "warning"):
             return None
+        is_rekeyed = may_change_keys(self._context.conversion)
         if self._outcome("changelog.topic") != "ok":
-            return partitions_plan(self._spec, self._preflight.source, None)
+            return partitions_plan(self._spec, self._preflight.source, None, is_rekeyed=is_rekeyed)
         with closing(self._preflight.at_broker) as at_broker:
-            return partitions_plan(self._spec, self._preflight.source, at_broker)
+            return partitions_plan(self._spec, self._preflight.source, at_broker, is_rekeyed=is_rekeyed)
+
+    @cached_property
+    def _why_sorted(self) -> str:
+        """Why a run sorts the new keys; empty: it does not, or a check tells why that is not known."""
+        try:
+            return self._preflight.why_sorted
+        except (MigrationError, OSError):
+            return ""
+
+    def _sorting(self, cost: Cost) -> SortingPlan | None:
+        if not self._why_sorted:
+            return None
+        left = sum(chunk.estimated_bytes for chunk in cost.chunks)
+        return SortingPlan(
+            why=self._why_sorted,
+            bytes=left,
+            wave_size=self._spec.run.wave_size,
+            waves=self._waves(left),
+            times_slower=SORTING,
+        )
+
+    def _waves(self, size: int) -> int:
+        return max(1, -(-size // self._spec.run.wave_size)) if self._why_sorted else 0
 
     def _already_migrated(self) -> str | None:
         """The result of an earlier run that leaves nothing to do; None: there is something to do."""
@@ -267,6 +297,7 @@ class _DryRun:
                 times,
                 key_places=places,
                 is_running=preflight.is_in_use,
+                is_sorted=bool(self._why_sorted),
             )
             return reader.read()
 
@@ -282,7 +313,7 @@ class _DryRun:
         if stored is None:
             return chunks, 0
         receipts = self._context.receipts
-        is_cut = stored.chunk_size == self._spec.run.chunk_size or self._spec.target.partitions is not None
+        is_cut = not self._preflight.is_cut_otherwise or self._spec.target.partitions is not None
         plan = stored if is_cut else stored.model_copy(update={"chunks": tuple(chunks)})  # a run would cut it again
         return pending_chunks(plan, receipts), len(receipts)
 
@@ -304,6 +335,7 @@ class _DryRun:
             chunk_sizes=sizes,
             copied_bytes=copied,
             memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+            waves=self._waves(sum(sizes)),
         )
         is_moved = any(plan.times is not None for plan in self._databases)
         cost = cost_of(

@@ -338,6 +338,21 @@ class PartitionsPlan(Value):
     """What is to be done, in this order."""
 
 
+class SortingPlan(Value):
+    """What it takes to sort the new keys, which Spark does. Bytes are estimates."""
+
+    why: str
+    """Why they have to be sorted."""
+    bytes: int
+    """Keys and values that are left to sort: Spark's local directories take about as much, of one wave at a time."""
+    wave_size: int
+    """The setting of [run]."""
+    waves: int
+    """How many jobs of Spark that makes: each reads the old store from its beginning to its end."""
+    times_slower: float
+    """How much longer a wave takes, about, than chunks of the same bytes that are not sorted."""
+
+
 class DryRunReport(Report):
     """What a run of this spec would do. Where a check failed early, what depends on it is None."""
 
@@ -371,6 +386,8 @@ class DryRunReport(Report):
     """Without a section [changelog], where the broker was not reached, and where nothing says which way, None."""
     partitions: PartitionsPlan | None = None
     """Where the spec changes the number of store partitions, what else changes."""
+    sorting: SortingPlan | None = None
+    """Where the run sorts the new keys, what that takes."""
     warnings: tuple[str, ...]
     checks: tuple[CheckReport, ...]
     verdict: Verdict

@@ -33,6 +33,7 @@ MIB = 1 << 20
 # Seconds and bytes, as `python -m benchmarks --only NAME` measures them; docs/scale.md names the benchmarks.
 RECORD = 0.57e-6  # a slot's time to rewrite a record,
 BYTE = 1.1e-9  # and for each of its bytes
+SORTING = 4.5  # so many times a slot's time, where Spark sorts the new keys
 SCAN = 0.4  # of that time: to read the records alone
 CHUNK = 0.006  # a slot's time for a chunk, beside its records
 SPARK_TASK = 0.04  # the same for a Spark task of its own; smaller chunks share one
@@ -98,16 +99,22 @@ def typical(record_bytes: int) -> MeasuredPiece:
 
 
 def measure(
-    records: ChunkSource, mapping: FamilyMapping, start: bytes | None, conversion: Conversion
+    records: ChunkSource, mapping: FamilyMapping, start: bytes | None, conversion: Conversion, is_sorted: bool
 ) -> MeasuredPiece | None:
-    """Rewrite records from `start` on for 0.3 seconds to a temporary file, as a run would; None: all are empty."""
+    """Rewrite records from `start` on for 0.3 seconds to a temporary file, as a run would; None: all are empty.
+
+    `is_sorted`: sort them in memory, which takes less time than Spark does.
+    """
     with tempfile.TemporaryDirectory(prefix="stateferry-") as folder:
         file = Path(folder, "piece.sst")
         writer = SstWriter(file, TableOptions(compression=mapping.compression))
         converter = make_converter(conversion, records.known_times, RejectsByReason(), mapping.source)
         started = time.perf_counter()
         try:
-            pumped = pump(_piece(records, mapping, start), converter, writer, lambda _: None)
+            sink = _Sorted() if is_sorted else writer
+            pumped = pump(_piece(records, mapping, start), converter, sink, lambda _: None)
+            if isinstance(sink, _Sorted) and pumped.written.records:
+                writer.write(sink.batch())
         except KeyOrderError:  # the sample reports it
             return None
         if not (writer.finish() and pumped.scanned.size):
@@ -124,6 +131,20 @@ def measure(
             rewrite_seconds=rewritten - started,
             scan_seconds=time.perf_counter() - rewritten,
         )
+
+
+class _Sorted:
+    """Keeps records to be sorted."""
+
+    def __init__(self) -> None:
+        self._records: dict[bytes, bytes] = {}
+
+    def write(self, batch: Batch) -> None:
+        self._records.update(zip(batch.keys, batch.values, strict=True))
+
+    def batch(self) -> Batch:
+        keys = sorted(self._records)
+        return Batch(keys, [self._records[key] for key in keys])
 
 
 def _piece(records: ChunkSource, mapping: FamilyMapping, start: bytes | None) -> Iterator[Batch]:
@@ -154,6 +175,8 @@ class Load:
     """What a snapshot copies: nothing where it makes hard links."""
     memory: int | None = None
     """Of the host of all workers; None: each may have its own."""
+    waves: int = 0
+    """In how many jobs Spark sorts the new keys; 0: they are not sorted."""
 
     @property
     def chunks(self) -> int:
@@ -201,10 +224,13 @@ def estimate(load: Load) -> Estimate:
         byte = seconds / piece.size
         return max((load.store_bytes * byte + chunks * chunk) / speed, load.biggest * byte + chunk) if chunks else 0.0
 
+    rewrite = max(one_pass(piece.rewrite_seconds), chunks * chunk * DRIVER)
+    if load.waves:  # each reads and converts everything
+        rewrite = SORTING * rewrite + (load.waves - 1) * one_pass(piece.rewrite_seconds)
     return Estimate(
         plan=load.ssts * SST + load.store_partitions * PARTITION / 2 + load.copied_bytes / COPIED_PER_SECOND,
-        start=SPARK_START if load.slots > 1 else 0.0,
-        rewrite=max(one_pass(piece.rewrite_seconds), chunks * chunk * DRIVER),
+        start=SPARK_START if load.slots > 1 or load.waves else 0.0,
+        rewrite=rewrite,
         assemble=load.store_partitions * PARTITION / 2,
         verify=0.0 if load.verify == "off" else one_pass(piece.verify_seconds(load.verify)),
         switch=max(1.0, load.store_partitions * PARTITION / 4),

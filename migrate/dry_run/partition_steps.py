@@ -13,8 +13,11 @@ from migrate.spec.spec import Spec
 _INPUTS = "the input topics (not known without [changelog])"
 
 
-def partitions_plan(spec: Spec, source: Source, at: BrokerFacts | None) -> PartitionsPlan | None:
-    """The plan; None: their number stays. `at`: the broker, where the spec names one that answers."""
+def partitions_plan(spec: Spec, source: Source, at: BrokerFacts | None, *, is_rekeyed: bool) -> PartitionsPlan | None:
+    """The plan; None: they stay as they are. `at`: the broker, where the spec names one that answers.
+
+    `is_rekeyed`: whether records get other keys.
+    """
     new, old = spec.target.partitions, {source.system.layout.number(each) for each in source.partitions}
     if new is None:
         return None
@@ -27,7 +30,7 @@ def partitions_plan(spec: Spec, source: Source, at: BrokerFacts | None) -> Parti
         inputs=inputs,
         repartition=repartition,
         other_changelogs=others,
-        steps=tuple(_steps(spec, new, inputs, repartition, others)),
+        steps=tuple(_steps(spec, new, inputs, repartition, others, is_rekeyed=is_rekeyed)),
     )
 
 
@@ -43,7 +46,13 @@ def _topics(at: BrokerFacts, source: Source) -> tuple[tuple[str, ...], tuple[str
 
 
 def _steps(
-    spec: Spec, new: int, inputs: tuple[str, ...], repartition: tuple[str, ...], others: tuple[str, ...]
+    spec: Spec,
+    new: int,
+    inputs: tuple[str, ...],
+    repartition: tuple[str, ...],
+    others: tuple[str, ...],
+    *,
+    is_rekeyed: bool,
 ) -> Iterator[str]:
     names = [f"{old} as {name}" for old, name in new_names(spec).items() if old != name]
     yield "let the application read its input, and its repartition topics, to the end; stop every instance"
@@ -52,7 +61,7 @@ def _steps(
     yield (
         f"make {', '.join(inputs) or _INPUTS} again with {new} partitions, or new topics that the new code reads, and "
         "every topic that is joined with them, too: without the records that the stores have already, and with "
-        "producers that spread keys by the same partitioner"
+        f"producers that {'write the new keys and ' * is_rekeyed}spread keys by the same partitioner"
     )
     which = ", ".join(repartition) or "the application's topics that end in -repartition, if there are any"
     yield f"delete {which}: the application makes them again with {new} partitions"

@@ -86,7 +86,7 @@ class SourceReader:
     A failure in one directory does not hide the others. An old directory that several new ones are made of is listed
     once, and its records are read for each of them. `is_running`: the owner may remove files meanwhile. `times`: where
     the new store takes its times from the changelog; records whose times are not known are in no sample then.
-    `key_places`: of the store partitions whose new keys are checked.
+    `key_places`: of the store partitions whose new keys are checked. `is_sorted`: whether a run sorts the new keys.
     """
 
     def __init__(
@@ -99,6 +99,7 @@ class SourceReader:
         *,
         key_places: Iterable[KeyPlace] = (),
         is_running: bool,
+        is_sorted: bool,
     ) -> None:
         self.chunks: list[Chunk] = []
         self._failures: dict[CheckReport, dict[str, None]] = {}
@@ -110,6 +111,7 @@ class SourceReader:
         self._context = context
         self._source = source
         self._is_running = is_running
+        self._is_sorted = is_sorted
         self._databases = databases
         self._partitions = {partition.id: partition for partition in source.partitions}
         self._options = options
@@ -317,16 +319,15 @@ class SourceReader:
         """Measure on the column family with the most records."""
 
         def records_of(mapping: FamilyMapping) -> int:
-            there = [
-                (each, family) for number, each in enumerate(opened) for family in records.families(number, mapping)
-            ]
+            there = ((each, name) for number, each in enumerate(opened) for name in records.families(number, mapping))
             return sum(database.estimated_records(family) for database, family in there)
 
         opened = records.databases
         mapping = max(plan.mappings, key=records_of)
         try:
             with system_errors_explained():
-                attempts = (measure(records, mapping, begin, self._context.conversion) for begin in (start, None))
+                how = (self._context.conversion, self._is_sorted)
+                attempts = (measure(records, mapping, begin, *how) for begin in (start, None))
                 return next(filter(None, attempts), None)
         except CorruptionError:
             raise

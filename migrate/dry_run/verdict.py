@@ -17,6 +17,7 @@ from migrate.model.preview import shown_key
 from migrate.spec.allowed import asks_to_allow
 from migrate.spec.spec import Spec
 from migrate.stores.rocksdb.scan import COLUMNS_HINT
+from migrate.stores.rocksdb.writing import COLLAPSE, SORT
 
 NEEDED_TO_READ = ("source.found", "source.files", "source.comparator", "source.tables", "source.format")
 """The checks without which no record is read."""
@@ -29,17 +30,18 @@ _COSTS_RECORDS = ("changelog.retention",)
 
 
 def conversion_checks(
-    spec: Spec, tried: SampleConversion, records: int, expected: Tally, *, is_said: bool
+    spec: Spec, tried: SampleConversion, records: int, expected: Tally, *, is_said: bool, is_sorted: bool
 ) -> tuple[CheckReport, ...]:
     """The checks of the sample conversion: paths, rejects, dropped records, partitions, key order, format.
 
     `expected`: among the `records` of the old store. `is_said`: another check says why none can be converted.
+    `is_sorted`: the run sorts the new keys.
     """
     counted = _rejects(spec, tried, records, expected.rejects)
     if is_said and counted.outcome == "failed" and tried.rejected == tried.records:
         counted = CheckReport(name=counted.name, claim=counted.claim, outcome="not run", detail="needs source.records")
     left_out = (counted, *_dropped(spec, tried, records, expected.dropped), _partitions(tried, counted))
-    return (_paths(tried, records), *left_out, _order(tried), _format(tried))
+    return (_paths(tried, records), *left_out, _order(spec, tried, is_sorted=is_sorted), _format(tried))
 
 
 def make_verdict(
@@ -186,15 +188,20 @@ def _allowed(spec: Spec, share: float, expected: int) -> str | None:
     return None
 
 
-def _order(tried: SampleConversion) -> CheckReport:
-    name, claim = "conversion.keys", "new keys are different from each other, and in the order of the old ones"
-    wrong = tried.collisions[0] if tried.collisions else tried.out_of_order
+def _order(spec: Spec, tried: SampleConversion, *, is_sorted: bool) -> CheckReport:
+    name = "conversion.keys"
+    claim = "new keys are different from each other, and in the order of the old ones or sorted"
+    wrong = tried.collisions[0] if tried.collisions else None if is_sorted else tried.out_of_order
     if wrong is None:
-        return CheckReport(name=name, claim=claim, outcome="ok")
+        detail = "they are sorted" if is_sorted else ""
+        return CheckReport(name=name, claim=claim, outcome="ok", detail=detail)
     what = "two old keys become one" if tried.collisions else "the conversion changes the order of keys"
     message = f"{what}: {shown_key(wrong.first)} and {shown_key(wrong.second)} in {wrong.store_partition}"
-    fix = "the function must keep the order of keys and map no two keys to one"
-    return failed(name, claim, ChunkFailedError(message, hint=fix))
+    if tried.collisions and is_sorted and spec.conversion.on_collision is not None:
+        message += "; the newest record of each key stays"
+        return CheckReport(name=name, claim=claim, outcome="warning", detail=message)
+    error = RefusedError if is_sorted else ChunkFailedError
+    return failed(name, claim, error(message, hint=COLLAPSE if tried.collisions else SORT))
 
 
 def _format(tried: SampleConversion) -> CheckReport:

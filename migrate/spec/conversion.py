@@ -29,13 +29,14 @@ def conversion_ref(spec: Spec) -> ConversionRef:
     data = [str(spec.resolve(path)) for path in section.files]
     _check_files("files", data, hint="name a file that the function reads, by its path from the spec")
     is_named = isinstance(section.function, str)
+    is_placed = spec.target.partitions is not None and section.key is not None  # each record by its new key
     ref = ConversionRef(
         source=spec.source.format,
         target=spec.target.format,
         default_timestamp_ms=section.default_timestamp_ms,
         function=section.function,
         search_path=(*files, str(spec.base_dir)) if is_named else (),
-        keys_may_change=KEY_CHANGE in section.allow,
+        keys_may_change=KEY_CHANGE in section.allow or is_placed,
         may_lose=frozenset(section.allow),
         key=_serdes(spec, "key"),
         value=_serdes(spec, "value"),

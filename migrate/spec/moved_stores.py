@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from formats import Format, UnknownFormatError, get_format
-from migrate.spec.sections import ChangelogSection, ConversionSection, MovedStore, SourceSection, TargetSection
+from migrate.spec.sections import ChangelogSection, MovedStore, SourceSection, TargetSection
 
 
 def check_no_effect(source: SourceSection) -> None:
@@ -17,19 +17,13 @@ def check_no_effect(source: SourceSection) -> None:
         raise ValueError("[source] partitioner has no effect without [target] partitions")
 
 
-def check_partitions(
-    source: SourceSection, target: TargetSection, conversion: ConversionSection, changelog: ChangelogSection | None
-) -> None:
+def check_partitions(source: SourceSection, target: TargetSection, changelog: ChangelogSection | None) -> None:
     """Raises ValueError for what does not go with another number of partitions."""
     systems = {get_format(each.format).system for each in (source, target)}
     problems = [
         (not source.store_names, "needs [source] store or stores: a RocksDB directory alone has no number"),
         (target.path is None, "needs [target] path: the set of tasks changes, so a new state directory is made"),
         (len(systems) > 1, f"does not go with another system: {source.format} becomes {target.format}"),
-        (
-            conversion.key is not None,
-            "does not go with [conversion.key]: first the number of partitions, then keys in a spec of their own",
-        ),
         (
             target.retention_ms is not None or target.segment_ms is not None,
             "does not go with [target] retention_ms and segment_ms: change those in a spec of their own",

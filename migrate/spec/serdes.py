@@ -20,7 +20,6 @@ from formats.serdes.avro_frame import Frame, Part, SchemaId, pack_frame
 from formats.serdes.avro_serde import AvroSerde
 from formats.serdes.boolean import BooleanSerde
 from formats.serdes.conversions import (
-    is_order_preserving,
     keeps_bytes,
     names_refused,
     needs_headers,
@@ -190,8 +189,13 @@ def _texts(serde: Serde) -> dict[str, str]:
     return {str(schema_id): json.dumps(load_json(schema.text)) for schema_id, schema in schemas}
 
 
-def check_payloads(conversion: Conversion, key: PayloadSerdes | None, value: PayloadSerdes | None) -> None:
-    """Check the serdes of a conversion. Raises RefusedError for incompatible ones, and for keys that would move."""
+def check_payloads(
+    conversion: Conversion, key: PayloadSerdes | None, value: PayloadSerdes | None, *, is_placed: bool
+) -> None:
+    """Check the serdes of a conversion. Raises RefusedError for incompatible ones, and for keys that would move.
+
+    `is_placed`: each record gets to where its new key belongs.
+    """
     for part, serdes in (("key", key), ("value", value)):
         if serdes is None:
             continue
@@ -201,7 +205,7 @@ def check_payloads(conversion: Conversion, key: PayloadSerdes | None, value: Pay
         _check_headers(part, serdes.source, conversion.source.id, HEADERS in conversion.source.carries)
         _check_headers(part, serdes.target, conversion.target.id, HEADERS in conversion.target.carries)
     if key is not None:
-        _check_key(conversion, key)
+        _check_key(conversion, key, is_placed=is_placed)
 
 
 def payload_warnings(key: PayloadSerdes | None, value: PayloadSerdes | None, *, has_function: bool) -> list[str]:
@@ -236,32 +240,24 @@ def _check_headers(part: str, serde: Serde, format_id: str, carries: bool) -> No
         )
 
 
-def _check_key(conversion: Conversion, key: PayloadSerdes) -> None:
+def _check_key(conversion: Conversion, key: PayloadSerdes, *, is_placed: bool) -> None:
     is_rewritten = conversion.function is not None and key.source.name == "json"  # without its spaces
-    keeps_order = not is_rewritten and is_order_preserving(key.source, key.target)
-    may_move = conversion.target.keeps_keys_in_tasks and not keeps_bytes(key.source, key.target)
+    may_move = conversion.target.keeps_keys_in_tasks and (is_rewritten or not keeps_bytes(key.source, key.target))
+    if not may_move or is_placed or conversion.keys_may_change:
+        return
     is_framed = _frames(key.source) != _frames(key.target)
-    if may_move and (not conversion.keys_may_change or (is_framed and not keeps_order)):
-        way = f"{allowing(KEY_CHANGE)} if every new key belongs to the same task as the old one"
-        raise RefusedError(
-            "[conversion.key]: the new key may belong to another partition and its task: the hash of its bytes decides"
-            + (", the frame's among them" if is_framed else ""),
-            hint=way if keeps_order else "leave [conversion.key] out: keys stay as they are, with their schema's id",
-        )
-    if not keeps_order:
-        raise RefusedError(
-            f"[conversion.key]: keys would change their order from {_named(key.source)} to {_named(key.target)}",
-            hint="a store is rewritten in the order of its keys: only conversions that keep the order are possible yet",
-        )
+    raise RefusedError(
+        "[conversion.key]: the new key may belong to another partition and its task: the hash of its bytes decides"
+        + (", the frame's among them" if is_framed else ""),
+        hint="[target] partitions, also with the number that there is, puts each record where its new key belongs; or, "
+        f"if every new key belongs to the same task as the old one: {allowing(KEY_CHANGE)}"
+        + ("; or leave [conversion.key] out: keys stay as they are, with their schema's id" if is_framed else ""),
+    )
 
 
 def _frames(serde: Serde) -> set[bytes]:
     """What stands before Avro keys; nothing with other serdes."""
     return {pack_frame(serde.frame, each) for each, _ in serde.schemas} if isinstance(serde, AvroSerde) else set()
-
-
-def _named(serde: Serde) -> str:
-    return f"{serde.name} ({serde.endian}-endian)" if isinstance(serde, NumberSerde) else serde.name
 
 
 def _hint(serdes: PayloadSerdes) -> str:

@@ -199,7 +199,7 @@ class Spec(SpecSection):
         if self.target.partitions is None:
             check_no_effect(self.source)
         else:
-            check_partitions(self.source, self.target, self.conversion, self.changelog)
+            check_partitions(self.source, self.target, self.changelog)
             check_moved_stores(self.source)
         return self
 

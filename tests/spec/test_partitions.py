@@ -50,12 +50,6 @@ def test_without_such_a_store_the_spec_is_that_of_each_store() -> None:
         (None, {"path": None}, {}, r"needs \[target\] path"),
         ({}, {}, {}, r"needs \[source\] store or stores"),
         (None, {}, {"changelog": BROKER}, "needs a new name"),
-        (
-            None,
-            {},
-            {"conversion": {"key": {"from": {"serde": "string"}, "to": {"serde": "json"}}}},
-            r"\[conversion.key\]",
-        ),
         (None, {"partitions": None}, {}, "'by-hour': a store with a format of its own moves along"),
         ({"store": "orders", "partitioner": "crc32"}, {"partitions": None}, {}, "partitioner has no effect"),
         ({"store": "orders", "partitioner": "crc64"}, {}, {}, 'should be "murmur2", "crc32" or "module:function"'),

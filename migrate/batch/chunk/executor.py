@@ -372,6 +372,11 @@ def here(jobs: int) -> ExecutorOpener:
     return in_process if jobs == 1 else Here(jobs)
 
 
+def is_on_spark(opener: ExecutorOpener) -> bool:
+    """Whether the executor is not one of this machine's processes alone."""
+    return not (opener is in_process or isinstance(opener, Here))
+
+
 def in_process(_: Spec) -> AbstractContextManager[Executor]:
     """An executor in this process, without Spark."""
     return nullcontext(InProcessExecutor())

@@ -28,11 +28,14 @@ from migrate.systems.families import families_to_carry
 
 
 def plan_databases(
-    spec: Spec, source: Source, conversion: Conversion, read: Reader = read_store
+    spec: Spec, source: Source, conversion: Conversion, read: Reader = read_store, *, is_rekeyed: bool = False
 ) -> tuple[DatabasePlan, ...]:
-    """The new RocksDB directories, from the families and sizes of the source's. Raises RefusedError."""
+    """The new RocksDB directories, from the families and sizes of the source's. Raises RefusedError.
+
+    `is_rekeyed`: new keys decide which of the new store partitions has a record.
+    """
     if spec.target.partitions is not None:
-        return plan_shares(spec, source.partitions, source.directories, conversion, read)
+        return plan_shares(spec, source.partitions, source.directories, conversion, read, is_rekeyed=is_rekeyed)
     return tuple(
         plan
         for partition in source.partitions
@@ -51,6 +54,7 @@ def make_plan(
     revision: int,
     times_of: Callable[[str], KnownTimes] | None = None,
     key_places: tuple[KeyPlace, ...] = (),
+    is_sorted: bool = False,
     jobs: int = 1,
 ) -> Plan:
     """Cut the snapshot into chunks, and convert a sample of each RocksDB directory.
@@ -78,6 +82,7 @@ def make_plan(
         chunks=tuple(chunks),
         new_partitions=others if spec.target.partitions is None else (),
         key_places=key_places,
+        is_sorted=is_sorted,
         old_partitions=() if spec.target.partitions is None else others,
     )
 

@@ -27,16 +27,20 @@ def plan_shares(
     directories_of: DirectoriesOf,
     conversion: Conversion,
     read: Reader = read_store,
+    *,
+    is_rekeyed: bool = False,
 ) -> tuple[DatabasePlan, ...]:
     """The RocksDB directories of the new store partitions. Raises RefusedError as `plan_partition`, and for old ones
     that are not numbered from 0.
+
+    `is_rekeyed`: the partitioner is asked with new keys.
     """
     found: list[DatabasePlan] = []
     for store in dict.fromkeys(each.store for each in olds):
         mine = _by_number(spec, [each for each in olds if each.store == store])
         view, own = spec.of_store(store), _own(spec, store, conversion)
         planned = {n: [*plan_partition(view, old, directories_of(old), own, read)] for n, old in mine.items()}
-        for share in _shares(spec, len(mine)):
+        for share in _shares(spec, len(mine), is_rekeyed=is_rekeyed):
             of_share = [(n, each) for n in share.sources for each in planned[n]]
             name = f"{source_system(spec).layout.sibling(mine[0], share.number)}/{store}"
             for database in dict.fromkeys(each.database for _, each in of_share):
@@ -64,10 +68,11 @@ def _by_number(spec: Spec, olds: Sequence[StorePartition]) -> dict[int, StorePar
     return dict(sorted(found.items()))
 
 
-def _shares(spec: Spec, old: int) -> Iterator[Share]:
+def _shares(spec: Spec, old: int, *, is_rekeyed: bool = False) -> Iterator[Share]:
     new = spec.target.partitions
     assert new is not None
-    return (Share(partitioner=spec.partitioner, old=old, new=new, number=number) for number in range(new))
+    like = Share(partitioner=spec.partitioner, old=old, new=new, number=0, is_rekeyed=is_rekeyed)
+    return (like.model_copy(update={"number": number}) for number in range(new))
 
 
 def _united(name: str, share: Share, found: Sequence[tuple[int, DatabasePlan]]) -> DatabasePlan:

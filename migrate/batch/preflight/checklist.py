@@ -13,6 +13,7 @@ from migrate.batch.context import Context, check_home
 from migrate.batch.home import is_usable, load_plan
 from migrate.batch.identity import check_identity, migration_id, spec_identity, store_identity
 from migrate.batch.ledger.standing import Standing, StandingReader
+from migrate.batch.plan.key_order import may_change_keys, reason_to_sort
 from migrate.batch.plan.key_places import KeyPlaces, find_key_places
 from migrate.batch.plan.make_plan import plan_databases
 from migrate.batch.preflight.check import Check, CheckReport, Purpose, observe, with_retries
@@ -33,6 +34,7 @@ from migrate.batch.preflight.directories import (
     check_writable,
 )
 from migrate.batch.preflight.partition_checks import input_check, partition_checks
+from migrate.batch.preflight.sort_checks import sort_check
 from migrate.batch.run_lock import another_run, pid_at_work
 from migrate.batch.source.changelog_ends import check_has_own_changelog, way_without_changelog
 from migrate.batch.source.snapshot import has_snapshot, is_snapshot_current, open_source
@@ -114,6 +116,7 @@ class Preflight:
             *self._checks_of_the_source(),
             *self._checks_of_the_work_dir(),
             *self._checks_of_changelogs(),
+            *sort_check(self._context, lambda: self.why_sorted, self._planned, lambda: self.needs_catch_up),
             *self._checks_of_keys(),
             *self._checks_of_engines(),
             *self._checks_for_reports(),
@@ -187,8 +190,27 @@ class Preflight:
     def databases(self) -> tuple[DatabasePlan, ...]:
         """The databases of a new plan; none where the stored plan is used."""
         stored = self.stored
-        is_used = stored is not None and self.is_snapshot_current and stored.chunk_size == self._spec.run.chunk_size
-        return () if is_used else plan_databases(self._spec, self.source, self._context.conversion, self.read)
+        if stored is not None and self.is_snapshot_current and not self.is_cut_otherwise:
+            return ()
+        is_rekeyed = self._spec.target.partitions is not None and self.is_sorted
+        return plan_databases(self._spec, self.source, self._context.conversion, self.read, is_rekeyed=is_rekeyed)
+
+    @property
+    def is_cut_otherwise(self) -> bool:
+        """Whether the stored plan, if there is one, has other chunks than this run makes."""
+        stored = self.stored
+        if stored is None or stored.is_sorted != self.is_sorted:
+            return stored is not None
+        return stored.chunk_size != self._spec.run.chunk_size and not stored.is_sorted
+
+    @cached_property
+    def why_sorted(self) -> str:
+        """Why the new keys of this run are sorted, in words; empty: they are not."""
+        return reason_to_sort(self._spec, lambda: self.source, self._context.conversion, self._context.ref, self.stored)
+
+    @property
+    def is_sorted(self) -> bool:
+        return bool(self.why_sorted)
 
     @cached_property
     def key_places(self) -> KeyPlaces:
@@ -203,11 +225,14 @@ class Preflight:
     @cached_property
     def engine(self) -> EngineChoice:
         """Which engine does the work. Raises RefusedError where the spec names one that declines some of it."""
-        databases = self.databases or (() if self.stored is None else self.stored.databases)
+        databases = self._planned()
         directories = {each.id: self.source.directories(each) for each in self.source.partitions}
         by_place = {place_name(id_, name): path for id_, found in directories.items() for name, path in found.items()}
         old = directories.__getitem__ if self._spec.target.partitions is None else lambda _: by_place
         return self._context.choose_engine(databases, old, self.key_places.of_partitions)
+
+    def _planned(self) -> tuple[DatabasePlan, ...]:
+        return self.databases or (() if self.stored is None else self.stored.databases)
 
     def engine_found(self, made: Iterable[CheckReport]) -> EngineChoice | None:
         """As `engine`; None where the check of it has not passed."""
@@ -244,7 +269,7 @@ class Preflight:
             Check("source.stopped", "the application is stopped", self._stopped, found),
             Check("source.files", "every file is there and can be read", self._files, found),
             Check("source.tasks", "each changelog partition has one task directory", self._tasks, files),
-            *partition_checks(spec, lambda: self.source),
+            *partition_checks(spec, lambda: self.source, is_rekeyed=may_change_keys(self._context.conversion)),
             Check("source.comparator", "keys are in RocksDB's bytewise order", self._options(check_comparator), files),
             Check("source.merge-operator", "no merge operator", self._options(check_merge_operator), files),
             Check("source.tables", "this RocksDB can read and write its tables", self._tables, files),
@@ -276,9 +301,11 @@ class Preflight:
         yield from input_check(self._spec, lambda: self.at_broker, lambda: self.source)
 
     def _checks_of_keys(self) -> Iterable[Check]:
-        if not (self._spec.source.store_names and self._context.conversion.may_move_keys):
+        spec = self._spec
+        is_placed = spec.target.partitions is not None  # by its new key
+        if is_placed or not (spec.source.store_names and self._context.conversion.may_move_keys):
             return ()
-        needs = ("source.format",) if self._spec.changelog is None else ("source.format", "changelog.topic")
+        needs = ("source.format",) if spec.changelog is None else ("source.format", "changelog.topic")
         claim = "each new key is checked: its task looks for it"
         return (Check("conversion.places", claim, self._places, needs, purposes=_RUN),)
 
@@ -381,8 +408,7 @@ class Preflight:
         return check_version(self._spec, self.source)
 
     def _clean(self) -> str | InconclusiveCheck:
-        has_begun = self.stored is not None and self.is_snapshot_current
-        context = self._context
+        has_begun, context = self.stored is not None and self.is_snapshot_current, self._context
         return check_clean(self._spec, context.conversion, self.source, context.changelog_ends, has_begun=has_begun)
 
     def _places(self) -> str | InconclusiveCheck:

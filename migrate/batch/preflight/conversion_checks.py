@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from formats import Conversion, conversion_problem
 from formats.layout import TIMESTAMP
+from migrate.batch.plan.key_order import may_change_keys
+from migrate.batch.preflight.sort_checks import check_may_sort
 from migrate.batch.source.source import is_another_system, source_system, target_system
 from migrate.errors import RefusedError
 from migrate.spec.allowed import CHANGELOG, UNVERIFIED, allowing, check_allowed, possible_targets
@@ -19,11 +21,12 @@ _CATCH_UP = (
 def check_conversion(spec: Spec, conversion: Conversion, ref: ConversionRef) -> None:
     """Raises RefusedError for a loss or a risk that the spec does not allow by name."""
     check_possible(spec, conversion)
+    check_may_sort(spec, may_change_keys=may_change_keys(conversion))
     _check_times(conversion)
     if ref.key is not None or ref.value is not None:
         from migrate.spec.serdes import check_payloads
 
-        check_payloads(conversion, ref.key, ref.value)
+        check_payloads(conversion, ref.key, ref.value, is_placed=spec.target.partitions is not None)
     if is_another_system(spec) and spec.target_path is None:
         raise RefusedError(
             f"{spec.source.format} and {spec.target.format} belong to two systems, whose state directories differ: the "

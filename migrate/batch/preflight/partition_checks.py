@@ -29,12 +29,17 @@ _READ_ON = (
 )
 
 
-def partition_checks(spec: Spec, source: Callable[[], Source]) -> Iterator[Check]:
-    """The checks of the old stores."""
+def partition_checks(spec: Spec, source: Callable[[], Source], *, is_rekeyed: bool) -> Iterator[Check]:
+    """The checks of the old stores. `is_rekeyed`: whether new keys may have other bytes, and belong to other tasks."""
     if spec.target.partitions is None:
         return
     needs = ("source.files", "partitions.tasks")
-    yield Check("partitions.tasks", "every old task is here", lambda: _old_tasks(spec, source()), needs[:1])
+    yield Check(
+        "partitions.tasks",
+        "every old task is here",
+        lambda: _old_tasks(spec, source(), is_rekeyed=is_rekeyed),
+        needs[:1],
+    )
     yield Check(
         "partitions.stores", "the spec names every store of these tasks", lambda: _stores(spec, source()), needs
     )
@@ -50,8 +55,8 @@ def input_check(spec: Spec, at: Callable[[], BrokerFacts], source: Callable[[], 
         yield Check("partitions.input", claim, lambda: _input(at(), source()) if is_known else _INPUT_UNKNOWN, needs)
 
 
-def _old_tasks(spec: Spec, source: Source) -> str | InconclusiveCheck:
-    """Raises RefusedError unless every store has the old tasks 0 to n-1 of one sub-topology, and n changes."""
+def _old_tasks(spec: Spec, source: Source, *, is_rekeyed: bool) -> str | InconclusiveCheck:
+    """Raises RefusedError unless every store has the old tasks 0 to n-1 of one sub-topology, and n or a key changes."""
     new, stores = spec.target.partitions, spec.source.store_names
     _check_numbered(source)
     old = max(len(_numbers(source, store)) for store in stores)
@@ -63,12 +68,14 @@ def _old_tasks(spec: Spec, source: Source) -> str | InconclusiveCheck:
                 "several old ones",
                 hint=f"{_TO_ONE_VOLUME}; one that is lost: start the old application once so that it restores it",
             )
-    if old == new:
+    if old == new and not is_rekeyed:
         raise RefusedError(
             f"[target] partitions = {new}: the stores have {plural(old, 'partition')} already",
             hint="name the number that the new input topics have, or leave it out",
         )
     text = f"{plural(old, 'partition')} {'becomes' if old == 1 else 'become'} {new}"
+    if is_rekeyed:
+        text += ", and each record gets to the one of its new key"
     if spec.changelog is not None:
         return text
     return InconclusiveCheck(

@@ -27,7 +27,7 @@ from migrate.stores.regular_files import walk
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, StoreContent
 from migrate.stores.rocksdb.layout import is_immutable
 from migrate.stores.rocksdb.openings import keeping_open, open_pooled
-from migrate.stores.rocksdb.writing import SstWriter, TableOptions, create_database
+from migrate.stores.rocksdb.writing import COLLAPSE, SORT, SstWriter, TableOptions, create_database
 
 
 def assemble(context: Context) -> None:
@@ -221,5 +221,5 @@ def _check_ascending(receipts: list[Receipt]) -> None:
                 raise ChunkFailedError(
                     f"{receipt}: the conversion changes the order of keys, or maps two to one: "
                     f"{show_key(written.first_key)} does not come after {show_key(before.last_key)}",
-                    hint="the function must keep the order of keys and map no two keys to one",
+                    hint=f"{SORT}; {COLLAPSE}",
                 )

@@ -46,7 +46,7 @@ def prepare(context: Context, revision: Revision | None) -> None:
     if not preflight.is_snapshot_current:
         context.ledger.check_not_fenced()
         store_snapshot(context, preflight, is_for_later=False)
-    if preflight.stored is None or preflight.stored.chunk_size != context.spec.run.chunk_size:
+    if preflight.stored is None or preflight.is_cut_otherwise:
         _make_plan(context, preflight)
 
 
@@ -62,6 +62,7 @@ def _make_plan(context: Context, preflight: Preflight) -> None:
             ref=context.ref,
             revision=1 + (stored.revision if stored else 0),
             key_places=preflight.key_places.of_partitions,
+            is_sorted=preflight.is_sorted,
             jobs=context.jobs,
             times_of=times.of if sees_times(context.spec, context.conversion) else None,
         )

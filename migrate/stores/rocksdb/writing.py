@@ -143,15 +143,21 @@ def cannot_write(path: Path, error: Exception) -> MigrationError:
     return known or ChunkFailedError(f"{what}: {error}", hint="run the same command again: what is finished is kept")
 
 
+SORT = "[run] sort = true lets Spark sort the new keys: then run the same command again"
+"""The hint where a conversion changes the order of keys."""
+COLLAPSE = (
+    'the function must map no two keys to one; or [conversion] on_collision = "newest" keeps the newest record of each'
+)
+"""The hint where it makes two keys one."""
+
+
 class KeyOrderError(ChunkFailedError):
     """A converted key is not greater than the one before it."""
 
     def __init__(self, before: bytes, key: bytes) -> None:
-        what = "two old keys become one" if key == before else "the conversion changes the order of keys"
-        super().__init__(
-            f"{what}: {show_key(key)} follows {show_key(before)}",
-            hint="the function must keep the order of keys and map no two keys to one",
-        )
+        is_same = key == before
+        what = "two old keys become one" if is_same else "the conversion changes the order of keys"
+        super().__init__(f"{what}: {show_key(key)} follows {show_key(before)}", hint=COLLAPSE if is_same else SORT)
 
 
 def create_database(

@@ -136,16 +136,24 @@ def test_store_partitions_with_another_fault_are_not_counted_among_them() -> Non
     assert (error.message, error.hint) == ("of 0_0; so in 2 of 3 store partitions: 0_0, 0_2", "the serde")
 
 
-@pytest.mark.parametrize("allowed", [(), ("key-change",)])
-def test_keys_with_another_id_are_refused_for_their_partition(tmp_path: Path, allowed: Sequence[str]) -> None:
-    """The hash of a key's bytes, its id among them, decides the partition."""
+@pytest.mark.parametrize(
+    ("allowed", "match", "hint"),
+    [
+        ((), r"may belong to another partition .* the frame's among them", "leave [conversion.key] out"),
+        (("key-change",), r"the run sorts the new keys.*: keys of avro, written otherwise", "leave --no-spark"),
+    ],
+)
+def test_keys_with_another_id_are_refused_for_their_partition_and_then_sorted(
+    tmp_path: Path, allowed: Sequence[str], match: str, hint: str
+) -> None:
+    """The hash of a key's bytes, its id among them, decides the partition; and the id decides the order."""
     side = {"serde": "avro", "frame": "confluent"}
     key = {"from": {**side, "schemas": {7: "v.avsc", 8: "v.avsc"}}, "to": {**side, "id": 9, "schema": "v.avsc"}}
     source, target = {"frame": "confluent", "schemas": {7: "v.avsc"}}, {"frame": "confluent", "id": 7}
     allow = ["changelog", "unclean-source", *allowed]
-    with pytest.raises(RefusedError, match=r"may belong to another partition .* the frame's among them") as refused:
+    with pytest.raises(RefusedError, match=match) as refused:
         run(_framed(tmp_path, b"\0\0\0\0\7", source, target, key=key, allow=allow))
-    assert "leave [conversion.key] out" in refused.value.hint
+    assert hint in refused.value.hint
 
 
 def test_a_list_of_objects_becomes_a_list_of_others_without_code_for_frames(tmp_path: Path) -> None:
