@@ -27,7 +27,7 @@ from migrate.show.page.plots import (
     span_of,
 )
 from migrate.show.page.rendering import render
-from migrate.show.text.plan_text import partition_rows
+from migrate.show.text.plan_text import partition_rows, sorting_rows
 from migrate.show.text.report_text import changelog_rows
 
 _FINDINGS: tuple[Outcome, ...] = ("failed", "warning", "waiting")
@@ -66,6 +66,7 @@ def dry_run_page(report: DryRunReport) -> str:
         disk_parts=_disk_parts(report.cost) if report.cost else (),
         rows=_rows(report),
         partition_facts=[(name.capitalize(), text) for name, text in partition_rows(report.partitions).items()],
+        sorting_facts=[(name.capitalize(), text) for name, text in sorting_rows(report.sorting).items()],
         changelog_facts=[(name.capitalize(), text) for name, text in changelog_rows(report.changelogs).items()],
     )
 

@@ -18,6 +18,7 @@ from migrate.dry_run.dry_run_report import (
     SampleConversion,
     Segmentation,
     Sizes,
+    SortingPlan,
 )
 from migrate.engine.left_out import dropped_in_words
 from migrate.model.display import duration, moment, moments, plural, size
@@ -68,6 +69,7 @@ def show_plan(report: DryRunReport, output: Output) -> list[str]:
         lines += _section(layout, "Cost (estimated)", _cost(report.cost))
     lines += _section(layout, "Changelog", changelog_rows(report.changelogs))
     lines += _section(layout, "Partitions", partition_rows(report.partitions))
+    lines += _section(layout, "Sorting", sorting_rows(report.sorting))
     if report.warnings:
         lines += [*layout.title("Warnings"), *layout.wrapped("\n".join(report.warnings), indent=2)]
     if others := [check for check in report.checks if check not in failed]:
@@ -89,6 +91,19 @@ def partition_rows(plan: PartitionsPlan | None) -> Rows:
         "number": f"{plan.old} -> {plan.new}, by {plan.partitioner}",
         "stores": ", ".join(plan.stores),
         "steps": steps,
+    }
+
+
+def sorting_rows(plan: SortingPlan | None) -> Rows:
+    """Labels and texts of what it takes to sort the new keys."""
+    if plan is None:
+        return {}
+    waves = f"{plural(plan.waves, 'wave')} of at most {size(plan.wave_size)} ([run] wave_size)"
+    return {
+        "why": plan.why,
+        "price": f"Spark sorts {size(plan.bytes)} of keys and values in {waves}, each of which reads the whole store; "
+        f"about {plan.times_slower:g} times as long as without",
+        "room": f"{size(min(plan.bytes, plan.wave_size))} in Spark's local directories (spark.local.dir)",
     }
 
 
