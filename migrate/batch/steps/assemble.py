@@ -12,9 +12,10 @@ from migrate.batch.changelog.store_changelogs import position_entries
 from migrate.batch.context import Context
 from migrate.batch.home import CHANGELOG, NEW, OVERLAYS
 from migrate.batch.identity import created_state
+from migrate.batch.ledger.standing import Standing
 from migrate.batch.ledger.table import SharedCommits
 from migrate.batch.plan.new_stores import link_written, make_overlay, overlay_of, plan_of, write_changes
-from migrate.errors import ChunkFailedError, MigrationError
+from migrate.errors import ChunkFailedError, CorruptionError, MigrationError
 from migrate.model.key_range import show_key
 from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import DatabasePlan
@@ -43,6 +44,7 @@ def assemble(context: Context) -> None:
     left = [partition for partition in context.plan.store_partitions if partition.id not in right]
     if not left:
         return  # and leave no empty folder of this run
+    _check_files(standing)
     waiting = _Waiting(context)
     with _links(context.home / NEW / context.run_id) as links:
         assembly = Assembly(context, links)
@@ -57,6 +59,15 @@ def assemble(context: Context) -> None:
             waiting.commit()  # else the next run, or this one after a repair, would make them again
             raise
         waiting.commit()
+
+
+def _check_files(standing: Standing) -> None:
+    """Raises CorruptionError for a file that is not as it was committed: its chunk's records would be missing."""
+    for receipt in standing.looked_at_again().without_files:
+        file = standing.home / receipt.files[0]
+        raise CorruptionError(
+            f"{receipt}: {file} was removed or changed after it was written", hint="run the command again", place=file
+        )
 
 
 class _Waiting:

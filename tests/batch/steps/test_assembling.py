@@ -26,7 +26,7 @@ from tests.shared.windowed import (
     windowed_spec,
     windows,
 )
-from tests.support import make_families, open_store, raises, read_ledger
+from tests.support import make_families, open_store, raises, raw_spec, read_families, read_ledger
 
 TASKS = 5
 RECORDS = windows(60, until=5 * MINUTE)
@@ -146,3 +146,23 @@ def test_a_source_that_was_written_to_is_not_published(spec: Spec, tmp_path: Pat
 
     raises(SourceChangedError, r"0_3/win", run, spec, on_event=write)
     assert list((tmp_path / "new").iterdir()) == []
+
+
+@pytest.mark.parametrize("left", [0, 100])
+def test_a_chunk_whose_file_is_changed_before_it_is_assembled_is_rewritten(left: int, tmp_path: Path) -> None:
+    """Where nothing is verified, too: the new store would lack its records."""
+    records = {b"key-%06d" % number: b"value %d" % number for number in range(500)}
+    store = make_families(tmp_path / "store", {"default": records})
+    allow = ["unverified", "unclean-source"]
+    spec = raw_spec(tmp_path, store, run={"verify": "off", "chunk_size": "4 KiB"}, conversion={"allow": allow})
+    changed: list[Path] = []
+
+    def change(event: Event) -> None:
+        if event.name == "chunk.committed" and not changed:
+            changed.append(next((spec.home / "chunks").rglob("*.sst")))
+            changed[0].write_bytes(changed[0].read_bytes()[:-left] if left else b"")
+
+    run(spec, on_event=change)
+    assert changed
+    assert spec.target_path is not None
+    assert read_families(spec.target_path)["default"] == records
