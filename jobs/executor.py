@@ -29,6 +29,7 @@ _DOING: dict[type, str] = {
     **dict.fromkeys((RewriteTask, SplitTask), "rewrite"),
     **dict.fromkeys((RereadTask, TimesTask), "read"),
     ProduceTask: "write",
+    SortTask: "sort",
 }
 
 
@@ -49,11 +50,11 @@ class SparkExecutor:
 
     def run(self, tasks: Sequence[Task]) -> Sequence[TaskResult]:
         """Run the tasks as a Spark job of one task. Raises Py4JJavaError if the worker dies."""
-        if isinstance(tasks[0], SortTask):
-            return [run_wave(self._context, each) for each in tasks if isinstance(each, SortTask)]
         first, others = tasks[0], len(tasks) - 1
         what = f"{_DOING.get(type(first), 'verify')} {first}"
         self._context.setJobGroup(self._group, f"{what} and {others} more" if others else what)
+        if isinstance(first, SortTask):
+            return [run_wave(self._context, each) for each in tasks if isinstance(each, SortTask)]
         return self._context.parallelize([tasks], 1).map(run_tasks).collect()[0]
 
     def cancel(self) -> None:
