@@ -42,6 +42,10 @@ def is_rewriting():
     return is_in("rewrite")
 
 
+def is_sorting():
+    return is_in("sort")
+
+
 def is_verifying():
     return is_in("verify")
 
@@ -127,14 +131,16 @@ class Scene:
         return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
-def make_scene(folder: Path, code: str = PLAIN, *, records: int = 4000, chunk_size: str = "16 KiB") -> Scene:
+def make_scene(
+    folder: Path, code: str = PLAIN, *, records: int = 4000, chunk_size: str = "16 KiB", **conversion: object
+) -> Scene:
     """`code` defines `convert`; on executors it may use what the module has above it."""
     make_store(folder / "old", numbered(records))
     scene = Scene(folder, tree_state(folder / "old"))
     scene.marks.mkdir(parents=True)
     module = _MODULE.format(marks=str(scene.marks), chunks=str(scene.home / "chunks"), code=code, patience=PATIENCE)
     (folder / "conversion.py").write_text(module)
-    sections = {"conversion": {"function": "conversion:convert"}, "run": {"chunk_size": chunk_size}}
+    sections = {"conversion": {"function": "conversion:convert", **conversion}, "run": {"chunk_size": chunk_size}}
     spec_file(scene.file, name="small", **sections)
     return scene
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from formats import Conversion
 from migrate.batch.identity import migration_id
@@ -10,6 +11,7 @@ from migrate.batch.plan.cut import cut, slot_share
 from migrate.batch.plan.planned_databases import Reader, plan_partition
 from migrate.batch.plan.repartition import cut_shares, new_partitions, of_old_partitions, plan_shares
 from migrate.batch.plan.sample import KnownTimes, SampleError, check_sample, check_segments, with_places
+from migrate.batch.plan.sorted_ranges import cut_new_keys, sort_work
 from migrate.batch.plan.target_layout import new_partition
 from migrate.batch.source.snapshot import snapshot_directories
 from migrate.batch.source.source import Source, is_another_system, read_store, source_system
@@ -25,6 +27,9 @@ from migrate.stores.rocksdb.database import Database
 from migrate.stores.rocksdb.layout import is_rocksdb
 from migrate.stores.rocksdb.scan import OnColumns, refuse_columns
 from migrate.systems.families import families_to_carry
+
+_SORTING_SLOTS = 8
+"""How many tasks sort at once, in all but large clusters."""
 
 
 def plan_databases(
@@ -66,6 +71,8 @@ def make_plan(
     if jobs > 1:  # or some processes would get no chunk
         chunk_size = min(chunk_size, slot_share(sum(each.data_bytes for each in databases), jobs))
     chunks = _sampled_chunks(spec, source, databases, chunk_size, ref, times_of)
+    if is_sorted:
+        chunks = [*_sorted_chunks(spec, source, databases, chunk_size, ref)]
     checked_code(ref)
     program = conversion.program
     store_partitions, others = _partitions(spec, source, databases)
@@ -124,6 +131,17 @@ def _sampled_chunks(  # noqa: PLR0917 - each is what the plan is made of
     if spec.target.partitions is not None:
         chunks += cut_shares(spec.home, source.partitions, databases, chunk_size)
     return chunks
+
+
+def _sorted_chunks(
+    spec: Spec, source: Source, databases: Sequence[DatabasePlan], chunk_size: int, ref: ConversionRef
+) -> tuple[Chunk, ...]:
+    """Ranges of new keys, so many that as many slots as most machines have get some."""
+    olds = {each.id: each for each in source.partitions}
+    directory_of = lambda old, database: snapshot_directories(spec.home, olds[old])[database]  # noqa: E731
+    size = min(chunk_size, slot_share(sum(each.data_bytes for each in databases), _SORTING_SLOTS))
+    with tracking_imports(ref):
+        return cut_new_keys(partial(sort_work, spec, ref, databases), databases, directory_of, size)
 
 
 def _partitions(
