@@ -11,9 +11,12 @@ from formats import StateRecord
 from migrate import ChunkFailedError, RefusedError, Spec, run
 from migrate.batch.context import Context
 from migrate.batch.home import load_plan, store_plan
+from migrate.batch.ledger.gates import Acceptance
 from migrate.batch.plan.key_order import may_change_keys
 from migrate.batch.preflight.checklist import Preflight
-from tests.support import KEY_VALUE, make_spec, make_store, numbered, raises, raw_spec
+from migrate.batch.run import run_with
+from tests.sorting import sorting
+from tests.support import KEY_VALUE, make_spec, make_store, numbered, raises, raw_spec, read_families
 
 RECORDS = numbered(3000)
 Function = Callable[[StateRecord], StateRecord | None]
@@ -122,6 +125,17 @@ def test_the_plan_of_a_migration_decides_before_its_function(tmp_path: Path) -> 
     assert plan is not None
     assert not plan.is_sorted
     assert not _why(spec)
+    changes = {"sort": True, "verify": "off", "chunk_size": 20_000}
+    sorts = spec.model_copy(update={"run": spec.run.model_copy(update=changes)})
+    run_with(sorting, Context(sorts, acceptance=Acceptance(unverified=True)))
+    again = load_plan(spec.home)
+    assert again is not None
+    assert (again.is_sorted, again.revision) == (True, plan.revision + 1)
+    assert len(again.chunks) > 2
+    assert spec.target_path is not None
+    assert read_families(spec.target_path)["default"] == {
+        b"zzz" if key == b"key-00001666" else key: value for key, value in RECORDS.items()
+    }
 
 
 @pytest.mark.parametrize("stored", [True, False])
