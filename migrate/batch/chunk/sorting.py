@@ -26,7 +26,7 @@ from migrate.engine.portable import Converter, make_converter
 from migrate.engine.rejects import CountRejects, FailOnReject, RecordRejectedError
 from migrate.engine.split import OldPartition, Payloads, Split
 from migrate.model.key_range import KeyRange
-from migrate.model.plan import Chunk, FamilyMapping, Share
+from migrate.model.plan import Chunk, FamilyMapping, KeyPlace, Share, elsewhere
 from migrate.model.store_partition import place_name
 from migrate.spec.conversion import load_conversion
 from migrate.spec.conversion_ref import ConversionRef
@@ -138,6 +138,13 @@ class SortWork:
     """The user's partitioner; None: a known one."""
     fails_on_reject: bool = True
     max_dropped: int | None = None
+    key_places: tuple[KeyPlace, ...] = ()
+    """Of old store partitions whose records stay there: where a new key must belong."""
+
+    def conversion_of(self, store: str, partition: str) -> Conversion:
+        """The conversion of an old store's records in one old store partition. Raises SpecError."""
+        place = next((each for each in self.key_places if each.store_partition == partition), None)
+        return replace(self.stores[store].load(), elsewhere=elsewhere(place))
 
     def function_of(self, share: Share) -> Partitioner | None:
         return checked_partitioner(share.partitioner, self.partitioner)
@@ -213,7 +220,7 @@ class OldRange(SortInput):
     ) -> Iterator[PlacedRecords]:
         """As `placed`, of these old records of one column family."""
         store = work.stores[self.store]
-        conversion, share = store.load(), store.share
+        conversion, share = work.conversion_of(self.store, self.partition.id), store.share
         split = None if share is None else Split(share, conversion.source, work.function_of(share))
         convert = _Noting(work, conversion, str(self), self.mappings[family].source)
         partition = self.partition.id if share is None else ""

@@ -14,7 +14,7 @@ from migrate.batch.stop import never_stop
 from migrate.engine.split import OldPartition
 from migrate.errors import RefusedError
 from migrate.model.key_range import KeyRange
-from migrate.model.plan import Chunk, DatabasePlan, store_of
+from migrate.model.plan import Chunk, DatabasePlan, KeyPlace, store_of
 from migrate.spec.conversion import ref_of_store
 from migrate.spec.conversion_ref import ConversionRef
 from migrate.spec.partitioner import partitioner_ref
@@ -30,14 +30,24 @@ _LEAST_SAMPLED, _MOST_SAMPLED = 1 << 10, 1 << 17
 _SAMPLED_BYTES = 64 << 20
 
 
-def sort_work(spec: Spec, ref: ConversionRef, databases: Sequence[DatabasePlan], chunks: Iterable[Chunk]) -> SortWork:
-    """How old records become new ones, and which range each belongs to. `ref`: the spec's conversion."""
+def sort_work(
+    spec: Spec,
+    ref: ConversionRef,
+    databases: Sequence[DatabasePlan],
+    chunks: Iterable[Chunk],
+    key_places: tuple[KeyPlace, ...] = (),
+) -> SortWork:
+    """How old records become new ones, and which range each belongs to. `ref`: the spec's conversion.
+
+    `key_places`: of the store partitions whose new keys are checked.
+    """
     return SortWork(
         stores=_stores(spec, ref, databases),
         targets=Targets(tuple(chunks)),
         partitioner=partitioner_ref(spec),
         fails_on_reject=spec.run.on_reject == "fail",
         max_dropped=spec.most_dropped,
+        key_places=key_places,
     )
 
 

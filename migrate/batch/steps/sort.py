@@ -19,7 +19,8 @@ _MOST_READ = 128 << 20
 
 def work_of(context: Context) -> SortWork:
     """How the records of a sorted plan are converted and placed."""
-    return sort_work(context.spec, context.ref, context.plan.databases, context.plan.chunks)
+    plan = context.plan
+    return sort_work(context.spec, context.ref, plan.databases, plan.chunks, plan.key_places)
 
 
 def sort_inputs(context: Context, databases: Sequence[DatabasePlan], slots: int) -> tuple[SortInput, ...]:

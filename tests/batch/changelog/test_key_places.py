@@ -10,13 +10,17 @@ import pytest
 from formats import StateRecord
 from formats.partitioners import PARTITIONERS
 from migrate import catch_up, plan, run
+from migrate.batch.chunk.executor import in_process
+from migrate.batch.context import Context
 from migrate.batch.home import load_plan
+from migrate.batch.run import run_with
 from migrate.dry_run.dry_run_report import DryRunReport
 from migrate.errors import RejectedError
 from migrate.queries.side_by_side import SideBySideStores
 from tests.batch.changelog.support import NOW, TASKS, WINDOW, App, Record
 from tests.broker.broker import Broker
 from tests.shared.windowed import window_key
+from tests.sorting import sorting
 from tests.support import TIMESTAMPED, raises
 
 COUNT = 200
@@ -110,9 +114,11 @@ def test_plan_counts_keys_that_belong_elsewhere(partitioner: str, broker: Broker
     assert {each.reason.partition(" #")[0] for each in report.tried.rejects} == {"the new key belongs to partition"}
 
 
-def test_a_key_that_belongs_elsewhere_is_a_reject(broker: Broker, tmp_path: Path) -> None:
-    app = _app("keys-reject", tmp_path, broker)
-    raises(RejectedError, r"the new key belongs to partition [01]", run, app.spec)
+@pytest.mark.parametrize("is_sorted", [False, True])
+def test_a_key_that_belongs_elsewhere_is_a_reject(broker: Broker, tmp_path: Path, is_sorted: bool) -> None:
+    app = _app(f"keys-reject-{int(is_sorted)}", tmp_path, broker, run_section={"sort": is_sorted})
+    opener = sorting if is_sorted else in_process
+    raises(RejectedError, r"the new key belongs to partition [01]", run_with, opener, Context(app.spec))
 
 
 @pytest.mark.parametrize(
