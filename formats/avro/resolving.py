@@ -92,6 +92,11 @@ def write(obj: object, schema: AvroSchema) -> bytes:
         raise InvalidEntryError("the object is nested too deeply") from None
 
 
+def write_tree(tree: Tree, schema: AvroSchema) -> bytes:
+    """The bytes of a tree of this schema."""
+    return _codec(schema).encode(tree)
+
+
 def resolve(data: bytes, writer: AvroSchema, reader: AvroSchema) -> bytes:
     """The value, written with the reader's schema. Raises EntryError; UnresolvableSchemasError."""
     return _codec(reader).encode(read_tree(data, writer, reader))

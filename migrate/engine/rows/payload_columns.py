@@ -52,7 +52,7 @@ class PayloadColumn:
     def _each(self, payloads: Spans, headers: Spans | None) -> Decoded:
         each = ((payload, None) for payload in payloads)
         pairs = each if headers is None else zip(payloads, (unpack_sized(one)[0] for one in headers), strict=True)
-        found, reasons = _tried(pairs, lambda pair: self._one(*pair))
+        found, reasons = tried(pairs, lambda pair: self._one(*pair))
         return pa.array(found, self.type), reasons
 
     def _one(self, payload: bytes, headers: Headers | None) -> object:
@@ -60,7 +60,7 @@ class PayloadColumn:
         return serde.decode_with(payload, headers) if uses_headers(serde) else serde.decode(payload)
 
 
-def _tried(items: Iterable[Any], decode: Callable[[Any], Any]) -> tuple[list[Any], dict[int, str]]:
+def tried(items: Iterable[Any], decode: Callable[[Any], Any]) -> tuple[list[Any], dict[int, str]]:
     """(what a function returns for each item, None where it raises EntryError; the reasons by position)."""
     found: list[Any] = []
     reasons = {}
@@ -83,7 +83,7 @@ def times(millis: Numbers, is_null: Mask) -> Decoded:
 def decode_headers(spans: Spans) -> Decoded:
     """The headers that begin with their size; equal ones are decoded once."""
     every, numbers = distinct(spans.binary(pa.binary()))
-    found, reasons = _tried(every.to_pylist(), lambda one: [*unpack_sized(one)[0]])
+    found, reasons = tried(every.to_pylist(), lambda one: [*unpack_sized(one)[0]])
     flat = [header for headers in found for header in headers or ()]
     names = of_bytes([name.encode() for name, _ in flat], pa.string())
     columns = [names, of_bytes([value for _, value in flat], pa.binary())]

@@ -55,7 +55,10 @@ class UuidText:
         return str(UuidSerde().decode(payload))
 
     def encode(self, payload: str) -> bytes:
-        return UuidSerde().encode(UUID(payload))
+        try:
+            return UuidSerde().encode(UUID(payload))
+        except ValueError as error:
+            raise InvalidEntryError(f"{payload!r} is not the text of a UUID") from error
 
 
 def arrow_value(types: Types, of: Type, tree: Tree) -> object:
