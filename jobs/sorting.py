@@ -258,6 +258,8 @@ def run_wave(context: SparkContext, task: SortTask) -> tuple[Receipt, ...]:
     from pyspark.sql import SparkSession
 
     session = SparkSession(context)
+    # Where a thread of the JVM has no active session, which only its first one has, a source is not found by name.
+    SparkSession._get_j_spark_session_class(session._jvm).setActiveSession(session._jsparkSession)
     with tempfile.TemporaryDirectory(prefix="stateferry-") as folder, _with_settings(session):
         file = Path(folder) / "wave"
         file.write_bytes(pickle.dumps(task))
