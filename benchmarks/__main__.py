@@ -28,6 +28,7 @@ from benchmarks import (
     repartition,
     rows,
     rows_in_spark,
+    rows_memory,
     scaling,
     serving,
     spark_state,
@@ -72,6 +73,7 @@ BENCHMARKS: dict[str, Callable[[Setting], list[Result]]] = {
     "queries": queries.gets,
     "rows": rows.rows,
     "rows-in-spark": rows_in_spark.rows_in_spark,
+    "rows-memory": rows_memory.rows_memory,
     "quix": quix.quix,
     "faust": faust.faust,
     "changelog-write": changelogs.changelog_write,
@@ -79,6 +81,7 @@ BENCHMARKS: dict[str, Callable[[Setting], list[Result]]] = {
     "changelog-restore": changelogs.changelog_restore,
     "changelog-memory": changelogs.changelog_memory,
     "changelog-migration": live_changelogs.changelog_migration,
+    "changelog-restoration": live_changelogs.changelog_restoration,
 }
 GROUPS = {
     "engines": (

@@ -5,14 +5,19 @@ The new version knows other Avro schemas. The old one goes on while its snapshot
 
 from __future__ import annotations
 
+import json
+import shutil
+import statistics
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 
 from benchmarks.changelogs import is_unmeasured
 from benchmarks.processes import CLI, Spent, run_command
 from benchmarks.results import Bar, Result
-from benchmarks.rounds import empty_folder
+from benchmarks.rounds import Sample, empty_folder, ratio, take_turns
 from benchmarks.setting import SMALL, Setting
 from tests.broker.broker import running_broker
 from tests.live.changelog.app import App, Program
@@ -43,6 +48,80 @@ def changelog_migration(setting: Setting) -> list[Result]:
             app.stop()
         _measure(Migration(old, old.next_version(), source="snapshot"), records, migration, away)
     return [migration, away]
+
+
+def changelog_restoration(setting: Setting) -> list[Result]:
+    """A store from its changelog alone, in turns with Kafka Streams' own restoration of the same topic."""
+    records = _QUICK_RECORDS if setting.quick else SMALL
+    title = f"{records:,} Avro values of a real application, 2 partitions, one process or thread"
+    result = Result("changelog-restoration", title, ["what", "seconds, median", "M records/s", "from its start, s"])
+    if is_unmeasured(result):
+        return [result]
+    with empty_folder(setting.folder) as folder, running_broker(folder) as broker:
+        old = Program(broker.bootstrap, "orders", folder / "app" / "state")
+        make_input_topic(old.bootstrap, old.input)
+        with App(old, _JVM_FLAGS) as app:
+            _send_all(app, _orders(records))
+            app.stop()
+        ways = {"restore": _restored_by_us, "Kafka Streams": _restored_by_kafka_streams}
+        series = take_turns(setting.rounds, ways, records, lambda way, number: ways[way](old, folder, records, number))
+    for name, each in series.items():
+        wall, begun = (statistics.median(each.seconds(clock)) for clock in ("wall", "cpu"))
+        result.rows.append([name, f"{wall:.1f}", f"{records / wall / 1e6:.3f}", f"{begun:.1f}"])
+    times = ratio(series["restore"], series["Kafka Streams"], "wall")
+    result.notes.append(
+        f"`restore` reads and writes {times:.2f} times as fast as Kafka Streams, at the median of the rounds' ratios. "
+        "Its seconds are those of its store partitions, one after the other; Kafka Streams' are from the first "
+        "partition's start to the last one's end. The last column has the process's start, and what it asks the broker."
+    )
+    result.raw = {name: [(each.wall, each.cpu) for each in found.samples] for name, found in series.items()}
+    return [result]
+
+
+def _restored_by_us(old: Program, folder: Path, records: int, number: int) -> Sample:
+    home = folder / f"ours-{number}"
+    home.mkdir()
+    spec = home / "lost.toml"
+    spec.write_text(
+        f"""
+name = "lost"
+work_dir = "work"
+[source]
+format = "kafka-streams.{old.kind}"
+store = "{old.store}"
+changelog = true
+subtopology = 0
+[target]
+format = "kafka-streams.{old.kind}"
+path = "back/{old.application_id}"
+[changelog]
+bootstrap = "{old.bootstrap}"
+application_id = "{old.application_id}"
+""",
+        encoding="utf-8",
+    )
+    spent = run_command([*CLI, "restore", str(spec), "--jobs", "1"])
+    made = json.loads((home / "work" / "lost" / "restored.json").read_bytes())
+    stores = [each["store"] for each in made["pinned"]]
+    if sum(each["keys"] for each in stores) != records:
+        raise AssertionError(stores)
+    shutil.rmtree(home)
+    return Sample(sum(each["seconds"] for each in stores), spent.wall, 0.0)
+
+
+def _restored_by_kafka_streams(old: Program, folder: Path, records: int, number: int) -> Sample:
+    wiped = replace(old, state_dir=folder / f"theirs-{number}" / "state")
+    since = time.perf_counter()
+    with App(wiped, _JVM_FLAGS) as app:
+        app.wait_running()
+        begun = time.perf_counter() - since
+        if app.restored < records:
+            raise AssertionError(f"only {app.restored} records were restored")
+        seen = app.seen("restored")
+        app.stop()
+    shutil.rmtree(wiped.state_dir.parent)
+    seconds = (max(each["at_ms"] for each in seen) - min(each["since_ms"] for each in seen)) / 1000
+    return Sample(seconds, begun, 0.0)
 
 
 def _measure(its: Migration, records: int, migration: Result, away: Result) -> None:

@@ -9,7 +9,9 @@ import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Map;
 import java.util.Properties;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
@@ -113,8 +115,11 @@ public final class Main {
 
     /** What an active task restores. */
     private static final class Restored implements StateRestoreListener {
+        private final Map<TopicPartition, Long> since = new ConcurrentHashMap<>();
+
         @Override
         public void onRestoreStart(final TopicPartition changelog, final String store, final long start, final long end) {
+            since.put(changelog, System.currentTimeMillis());
         }
 
         @Override
@@ -123,7 +128,8 @@ public final class Main {
 
         @Override
         public void onRestoreEnd(final TopicPartition changelog, final String store, final long count) {
-            tell(event("restored").put("store", store).put("records", count));
+            tell(event("restored").put("store", store).put("records", count)
+                .put("since_ms", since.get(changelog)).put("at_ms", System.currentTimeMillis()));
         }
     }
 
