@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
+from migrate.model.comparison import Verified
+
 Hashes = npt.NDArray[np.uint64]
 """Of keys: one for each; of records: a row for each, with the upper and the lower half."""
 _MODULUS = 1 << 128
@@ -29,6 +31,34 @@ class RangeSum(NamedTuple):
 
     def plus(self, other: RangeSum) -> RangeSum:
         return RangeSum(self.records + other.records, (self.sum + other.sum) % _MODULUS)
+
+
+class FoundRecord(NamedTuple):
+    """A new record."""
+
+    range: int
+    """The number of its target range."""
+    family: int
+    """The number of its column family among the mappings."""
+    key: bytes
+    value: bytes
+
+
+class Summed(NamedTuple):
+    """What one task has found."""
+
+    sums: dict[int, RangeSum]
+    """By number."""
+    records: tuple[FoundRecord, ...] = ()
+    """Those that are wanted."""
+    read: int = 0
+    """Old records, also those that are left out."""
+    dropped: int = 0
+    """Values that the function dropped."""
+    digests: tuple[tuple[int, str], ...] = ()
+    """Of each new column family, the number of records and their digest."""
+    misplaced: Verified = Verified(records=0)
+    """New keys that are not where the partitioner puts them."""
 
 
 class RangeSums:

@@ -13,6 +13,7 @@ from migrate.batch.chunk.sorted_range import SortTask, refuse_to_sort
 from migrate.batch.chunk.tail import TailTask, read_tail
 from migrate.batch.chunk.write_changelog import ProduceTask, produce
 from migrate.batch.stop import never_stop
+from migrate.engine.sums import Summed
 from migrate.errors import MigrationError, explain_system_error
 from migrate.model.changelogs import Produced, Tail, Times
 from migrate.model.comparison import Reread, Verified
@@ -31,7 +32,7 @@ class PlainTask(ABC):
         """Bytes that it reads, about."""
 
     @abstractmethod
-    def work(self, check: Callable[[], None]) -> ExportedRange | RestoredStore:
+    def work(self, check: Callable[[], None]) -> ExportedRange | RestoredStore | Summed:
         """Do the work; `check` is called with each batch, and may raise."""
 
 
@@ -41,7 +42,17 @@ Task = (
 _Parts = tuple[Receipt, ...] | tuple[Verified, ...]
 """Of the parts of one task."""
 TaskResult = (
-    Receipt | Verified | _Parts | Produced | Reread | Times | Tail | ExportedRange | RestoredStore | MigrationError
+    Receipt
+    | Verified
+    | _Parts
+    | Produced
+    | Reread
+    | Times
+    | Tail
+    | ExportedRange
+    | RestoredStore
+    | Summed
+    | MigrationError
 )
 """A MigrationError is one that a further attempt would meet again."""
 _WORK: dict[type[Task], Callable[..., TaskResult]] = {

@@ -19,14 +19,23 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from migrate.batch.chunk.compare_stores import ComparePartsTask, CompareTask, OverlayTask, VerifyTask, compare_gaps
+from migrate.batch.changelog.store_changelogs import position_entries
+from migrate.batch.chunk.compare_stores import (
+    ComparePartsTask,
+    CompareTask,
+    CountTask,
+    OverlayTask,
+    VerifyTask,
+    compare_gaps,
+)
 from migrate.batch.chunk.rewrite_chunk import MOST_PARTS
 from migrate.batch.context import Context
 from migrate.batch.identity import spec_identity
-from migrate.batch.plan.cut import cut_points, ranges_between, slot_share
+from migrate.batch.plan.cut import cut_points, key_ranges, ranges_between, slot_share
 from migrate.batch.plan.new_stores import overlay_of, plan_of
 from migrate.batch.plan.planned_databases import plan_partition
 from migrate.batch.plan.repartition import plan_shares
+from migrate.batch.plan.target_layout import PositionEntries
 from migrate.batch.source.snapshot import present_snapshot
 from migrate.batch.source.source import Reading, read_store
 from migrate.engine.chunk_source import inputs_of
@@ -34,10 +43,11 @@ from migrate.errors import MigrationError
 from migrate.model.comparison import Mismatch, Verified, as_verified, differing
 from migrate.model.key_range import KeyRange, tiling_flaw
 from migrate.model.ledger_row import Row, Step
-from migrate.model.plan import DatabasePlan
+from migrate.model.plan import DatabasePlan, store_of
 from migrate.model.values import Stored
 from migrate.stores.rocksdb.database import StoreContent, family_names, open_read_only
 from migrate.stores.rocksdb.layout import database_files, file_states
+from migrate.stores.rocksdb.openings import open_pooled
 from migrate.stores.rocksdb.table_digests import Tables
 
 _ENOUGH_BYTES = 64 << 20
@@ -66,6 +76,11 @@ class Subject:
     def folders(self) -> Mapping[str, Path]:
         """The new stores, by store partition."""
         return self.context.new_stores
+
+    @cached_property
+    def entries(self) -> PositionEntries:
+        """What states changelog offsets in them."""
+        return position_entries(self.context)
 
     def target_of(self, database: DatabasePlan) -> Path:
         return self.folders[database.store_partition] / database.database
@@ -356,3 +371,65 @@ def compare_tasks(
                 engine=engine,
                 size=min(database.data_bytes, subject.range_bytes),
             )
+
+
+@dataclass(slots=True)
+class OldCounts:
+    """The number of records of the old stores, by store partition, regardless of the plan."""
+
+    subject: Subject
+    _records: Counter[str] = field(default_factory=Counter)
+
+    def tasks(self) -> Iterator[CountTask]:
+        """Tasks for the old records whose number no metadata proves."""
+        context = self.subject.context
+        metadata = context.conversion.source.metadata_families
+        for partition in context.plan.olds:
+            for name, directory in present_snapshot(context.home, partition).items():
+                with open_pooled(directory) as opened:
+                    families = [family for family in opened.families if family not in metadata]
+                    proven = {family: opened.proven_records(family) for family in families}
+                for family, records in proven.items():
+                    if records is None:
+                        yield from _count(partition.id, name, directory, family, self.subject.range_bytes)
+                    else:
+                        self._records[self.whole(partition.id)] += records
+
+    def add(self, task: CountTask, found: Verified) -> None:
+        self._records[self.whole(task.store_partition)] += sum(count.seen for count in found.counts)
+
+    def mismatches(self, read: Counter[str]) -> Iterator[Mismatch]:
+        """Store partitions of which more or fewer records were `read` than there are."""
+        for partition in sorted(self._records.keys() | read.keys()):
+            expected, actual = self._records[partition], read[partition]
+            if expected != actual:
+                yield differing(partition, "records that the chunks read", f"{expected:,}", f"{actual:,}")
+
+    def of_receipts(self) -> Counter[str]:
+        """How many the receipts say were read.
+
+        Records that a newer one shadows, in a store in upgrade mode, are not converted, but were read. So were those
+        that are expired, dropped or rejected.
+        """
+        read: Counter[str] = Counter()
+        for receipt in self.subject.context.standing.receipts:
+            read[self.whole(receipt.store_partition)] += receipt.records_in + receipt.shadowed
+        return read
+
+    def whole(self, partition_id: str) -> str:
+        """Whose records are counted together: a store partition, or the store, where their number changes."""
+        return store_of(partition_id) if self.subject.context.plan.old_partitions else partition_id
+
+
+def _count(partition: str, database: str, directory: Path, family: str, size: int) -> Iterator[CountTask]:
+    """All records of one column family of the source."""
+    whole = sum(file.stat().st_size for file in database_files(directory).immutable)
+    for keys in (ranges := key_ranges([directory], size)):
+        yield CountTask(
+            store_partition=partition,
+            database=database,
+            directory=str(directory),
+            family=family,
+            keys=keys,
+            size=whole // len(ranges),
+        )

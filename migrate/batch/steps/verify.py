@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 from formats import Format
-from migrate.batch.changelog.store_changelogs import position_entries
 from migrate.batch.chunk.compare_stores import (
     ComparePartsTask,
     CompareTask,
@@ -21,18 +20,18 @@ from migrate.batch.chunk.compare_stores import (
 from migrate.batch.chunk.executor import Executor, Finished, run_all
 from migrate.batch.context import Context
 from migrate.batch.ledger.gates import after_replay
-from migrate.batch.plan.cut import key_ranges
-from migrate.batch.source.snapshot import present_snapshot
 from migrate.batch.steps.assemble import Entries, by_place, carried_records
 from migrate.batch.steps.comparisons import (
     EqualRanges,
     FullVerification,
+    OldCounts,
     Subject,
     compare_tasks,
     databases_with_tails,
     expected_databases,
     range_bytes,
 )
+from migrate.batch.steps.sorted_comparison import SortedComparison
 from migrate.engine.chunk_source import inputs_of
 from migrate.engine.portable import RecordDigest
 from migrate.errors import MigrationError, VerificationError
@@ -40,12 +39,11 @@ from migrate.model.comparison import Mismatch, Verification, Verified, as_verifi
 from migrate.model.display import plural
 from migrate.model.key_range import tiling_flaw
 from migrate.model.ledger_row import Step
-from migrate.model.plan import DatabasePlan, Plan, store_of
+from migrate.model.plan import DatabasePlan, Plan
 from migrate.model.receipt import Receipt
 from migrate.model.store_partition import place_name
 from migrate.stores.merge import batches_without
 from migrate.stores.rocksdb.database import DEFAULT_FAMILY, Database, family_names, open_read_only
-from migrate.stores.rocksdb.layout import database_files
 from migrate.stores.rocksdb.openings import open_pooled
 from migrate.stores.rocksdb.table_digests import Tables, table_digests
 
@@ -106,10 +104,22 @@ def compare(context: Context, executor: Executor, mode: Mode) -> Verification:
     if total.ok:  # else the directories that the records belong to may not be there
         size = range_bytes(databases, executor.slots, context.spec.run.chunk_size)
         subject = Subject(context, databases_with_tails(context, databases), size, tables)
-        total = _compare_records(subject, executor, total)
+        how = _compare_sorted if context.plan.is_sorted else _compare_records
+        total = how(subject, executor, total)
     found = total.model_copy(update={"seconds": round(time.monotonic() - started, 3)})
     record(context, found, tables)
     return found
+
+
+def _compare_sorted(subject: Subject, executor: Executor, total: Verification) -> Verification:
+    """As `_compare_records`, for a sorted plan; nothing is committed before the end."""
+    for database in subject.databases:
+        if (found := _families_mismatch(subject, database)) is not None:
+            return with_result(total, as_verified(found))
+    comparison = SortedComparison(subject, executor)
+    for result in comparison.in_full() if total.mode == "full" else comparison.by_digest():
+        total = with_result(total, result)
+    return total
 
 
 def _compare_records(subject: Subject, executor: Executor, total: Verification) -> Verification:
@@ -151,23 +161,27 @@ def _tasks(
     After the first mismatch or error, which is appended to `ended_by`, there are no further tasks: the families of the
     records may be missing. The caller raises an error once no task runs, since a repair uses the executor again.
     """
-    context = subject.context
-    entries = position_entries(context)
     for database in subject.databases:
-        if database.is_kept:
-            places = context.snapshots_of(database.store_partition), subject.target_of(database)
-            stated = entries.of(database.store_partition)
-            found: Mismatch | MigrationError | None
-            try:
-                found = compare_families(database, *places, stated, context.conversion.position_keys)
-            except MigrationError as error:
-                found = error
-            if found is not None:
-                ended_by.append(found)
-                return
+        found: Mismatch | MigrationError | None
+        try:
+            found = _families_mismatch(subject, database)
+        except MigrationError as error:
+            found = error
+        if found is not None:
+            ended_by.append(found)
+            return
         yield from comparison.tasks_of(database)
     yield from comparison.further_tasks()
     yield from subject.overlay_tasks()
+
+
+def _families_mismatch(subject: Subject, database: DatabasePlan) -> Mismatch | None:
+    """The first of a RocksDB directory's own column families that is not as it should be."""
+    if not database.is_kept:
+        return None
+    context, partition = subject.context, database.store_partition
+    places = context.snapshots_of(partition), subject.target_of(database)
+    return compare_families(database, *places, subject.entries.of(partition), context.conversion.position_keys)
 
 
 def _each(finished: Finished) -> Iterator[tuple[VerifyTask, Verified]]:
@@ -301,7 +315,7 @@ class DigestVerification:
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
         self._receipts = by_place(subject.context.standing.receipts)
-        self._records: Counter[str] = Counter()
+        self._counts = OldCounts(subject)
 
     def tasks_of(self, database: DatabasePlan) -> Iterator[DigestTask | CompareTask]:
         """All new records of the database, chunk by chunk, since digests cannot be added up."""
@@ -312,40 +326,15 @@ class DigestVerification:
 
     def further_tasks(self) -> Iterator[CountTask]:
         """Tasks for the old records whose number no metadata proves."""
-        context, plan = self._subject.context, self._subject.context.plan
-        metadata = context.conversion.source.metadata_families
-        for partition in plan.olds:
-            for name, directory in present_snapshot(context.home, partition).items():
-                with open_pooled(directory) as opened:
-                    families = [family for family in opened.families if family not in metadata]
-                    proven = {family: opened.proven_records(family) for family in families}
-                for family, records in proven.items():
-                    if records is None:
-                        yield from _count(partition.id, name, directory, family, self._subject.range_bytes)
-                    else:
-                        self._records[self._whole(partition.id)] += records
+        return self._counts.tasks()
 
     def add(self, task: VerifyTask, found: Verified) -> None:
         if isinstance(task, CountTask):
-            self._records[self._whole(task.store_partition)] += sum(count.seen for count in found.counts)
+            self._counts.add(task, found)
 
     def end(self) -> Iterator[Verified]:
-        """Store partitions of which the chunks read more or fewer records than there are.
-
-        Records that a newer one shadows, in a store in upgrade mode, are not converted, but were read. So were those
-        that are expired, dropped or rejected.
-        """
-        read: Counter[str] = Counter()
-        for receipt in self._subject.context.standing.receipts:
-            read[self._whole(receipt.store_partition)] += receipt.records_in + receipt.shadowed
-        for partition in sorted(self._records.keys() | read.keys()):
-            expected, actual = self._records[partition], read[partition]
-            if expected != actual:
-                yield as_verified(differing(partition, "records that the chunks read", f"{expected:,}", f"{actual:,}"))
-
-    def _whole(self, partition_id: str) -> str:
-        """Whose records are counted together: a store partition, or the store, where their number changes."""
-        return store_of(partition_id) if self._subject.context.plan.old_partitions else partition_id
+        """Store partitions of which the chunks read more or fewer records than there are."""
+        return map(as_verified, self._counts.mismatches(self._counts.of_receipts()))
 
 
 def _digest_tasks(subject: Subject, database: DatabasePlan, receipts: list[Receipt]) -> Iterator[DigestTask]:
@@ -368,20 +357,6 @@ def _digest_tasks(subject: Subject, database: DatabasePlan, receipts: list[Recei
                 home=str(subject.context.home),
                 engine=subject.context.engine.setting,
             )
-
-
-def _count(partition: str, database: str, directory: Path, family: str, size: int) -> Iterator[CountTask]:
-    """All records of one column family of the source."""
-    whole = sum(file.stat().st_size for file in database_files(directory).immutable)
-    for keys in (ranges := key_ranges([directory], size)):
-        yield CountTask(
-            store_partition=partition,
-            database=database,
-            directory=str(directory),
-            family=family,
-            keys=keys,
-            size=whole // len(ranges),
-        )
 
 
 def receipt_mismatches(databases: Sequence[DatabasePlan], receipts: Sequence[Receipt]) -> Iterator[Mismatch]:
