@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from migrate.batch.chunk.sorting import PlacedRecords, SortedStore, SortInput, SortWork
+from migrate.batch.chunk.sorting import OldRange, PlacedRecords, SortedStore, SortInput, SortWork
 from migrate.batch.chunk.task import PlainTask
 from migrate.batch.stop import never_stop
+from migrate.engine.chunk_source import Inputs, open_inputs
 from migrate.engine.portable import RecordDigest
 from migrate.engine.split import Payloads
 from migrate.engine.sums import FoundRecord, RangeSums, Summed, key_hashes, record_hashes
@@ -172,6 +173,48 @@ class _Placement:
         for at in np.flatnonzero(right != own).tolist():
             wrong = differing(there, "store partition", self._store.partitions[int(right[at])], there, family=family)
             self.found = self.found.with_mismatch(wrong.model_copy(update={"key": batch.keys[at]}))
+
+
+@dataclass(frozen=True, slots=True)
+class FindTask(PlainTask):
+    """A part of what is sorted, among which those records are looked for that get one new key."""
+
+    how: SortWork
+    part: SortInput
+    number: int
+    """Of the range that the key belongs to."""
+    family: int
+    key: bytes
+
+    def __str__(self) -> str:
+        return f"{self.part}, for a key that several records get"
+
+    @property
+    def size(self) -> int:
+        return self.part.size
+
+    def work(self, check: Callable[[], None] = never_stop) -> Summed:
+        """The records with their old keys and new values; with the new key, where they had none."""
+        how = replace(self.how, fails_on_reject=False, max_dropped=None)
+        found: list[FoundRecord] = []
+        for placed, olds in self._placed(how, check):
+            of = placed.of
+            if of.family == self.family:
+                for at in np.flatnonzero(_written(placed) == self.number).tolist():
+                    if of.records.keys[at] == self.key:
+                        found.append(FoundRecord(self.number, self.family, olds[at], of.records.values[at]))
+        return Summed({}, tuple(found))
+
+    def _placed(self, how: SortWork, check: Callable[[], None]) -> Iterator[tuple[PlacedRecords, Sequence[bytes]]]:
+        if not isinstance(self.part, OldRange):
+            yield from ((each, each.of.records.keys) for each in self.part.placed(how, check))
+            return
+        store, mapping = how.stores[self.part.store], self.part.mappings[self.family]
+        inputs = Inputs(directories=(self.part.directory,))
+        with tracking_imports(store.conversion), open_inputs(inputs, store.load().source) as source:
+            for batch in source.batches(mapping, self.part.keys):
+                for placed in self.part.converted(how, self.family, iter([batch]), check):
+                    yield placed, batch.keys
 
 
 def _written(placed: PlacedRecords) -> Numbers:

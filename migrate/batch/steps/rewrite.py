@@ -15,10 +15,11 @@ from typing import Any
 
 from migrate.batch.chunk.executor import Executor, Finished, run_all
 from migrate.batch.chunk.rewrite_chunk import MOST_PARTS, RewriteTask, SplitTask
+from migrate.batch.chunk.sorted_range import CollisionError
 from migrate.batch.context import Context
 from migrate.batch.ledger.receipts_in_force import has_files, pending_chunks, totals_of
 from migrate.batch.ledger.table import SharedCommits
-from migrate.batch.steps.sort import waves
+from migrate.batch.steps.sort import collision_error, waves
 from migrate.batch.stop import RERUN
 from migrate.engine.chunk_source import Inputs, inputs_of
 from migrate.engine.left_out import WAY_ON
@@ -54,7 +55,7 @@ def rewrite(context: Context, executor: Executor) -> None:
     else:
         running = chain(start(_tasks(context, pending)))
     rewritten = _Rewritten(context, before)
-    for finished in _reporting_failures(context, rewritten, running):
+    for finished in _reporting_failures(context, rewritten, _naming_collisions(context, executor, running)):
         made = (result if isinstance(result, tuple) else (result,) for _, result in finished)
         rewritten.add([each for results in made for each in results if isinstance(each, Receipt)])
     rewritten.commit()
@@ -130,6 +131,13 @@ class _Rewritten:
         if drops is not None and self._dropped > drops:
             return _dropped(self._dropped, spec.dropped_too_many(self._dropped, self._dropped))
         return None
+
+
+def _naming_collisions(context: Context, executor: Executor, finished: Iterator[Finished]) -> Iterator[Finished]:
+    try:
+        yield from finished
+    except CollisionError as error:
+        raise collision_error(context, executor, error) from error
 
 
 def _reporting_failures(context: Context, rewritten: _Rewritten, finished: Iterator[Finished]) -> Iterator[Finished]:

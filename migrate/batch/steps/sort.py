@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from migrate.batch.chunk.executor import Executor, run_all
 from migrate.batch.chunk.rewrite_chunk import RewriteTask
-from migrate.batch.chunk.sorted_range import SortTask
-from migrate.batch.chunk.sorting import SortInput, SortWork
+from migrate.batch.chunk.sorted_range import CollisionError, SortTask
+from migrate.batch.chunk.sorting import OldRange, SortInput, SortWork
+from migrate.batch.chunk.sum_ranges import FindTask
 from migrate.batch.context import Context
 from migrate.batch.plan.cut import slot_share
 from migrate.batch.plan.sorted_ranges import old_ranges, sort_work
 from migrate.batch.source.snapshot import present_snapshot
+from migrate.engine.sums import FoundRecord, Summed
+from migrate.errors import RefusedError
+from migrate.model.key_range import show_key
 from migrate.model.plan import Chunk, DatabasePlan
 
 _MOST_READ = 128 << 20
@@ -45,3 +50,26 @@ def waves(
             room -= left[0].estimated_bytes
             wave.append(left.pop(0))
         yield SortTask(work=work, inputs=inputs, ranges=tuple(task_of(each) for each in wave), newest_wins=newest_wins)
+
+
+def collision_error(context: Context, executor: Executor, error: CollisionError) -> RefusedError:
+    """The error that names two records that get one new key."""
+    work, chunk = work_of(context), error.chunk
+    number = work.targets.chunks.index(chunk)
+    inputs = sort_inputs(context, context.plan.databases, executor.slots)
+    tasks = (FindTask(work, each, number, error.family, error.key) for each in inputs)
+    names = list[str]()
+    for finished in run_all(executor, tasks, name=context.spec.name, stop=context.stop):
+        for task, found in finished:
+            if isinstance(task, FindTask) and isinstance(found, Summed):
+                names += (_name(task.part, each) for each in found.records)
+    context.stop.check()
+    both = " and ".join(names[:2])
+    return RefusedError(f"{chunk}: {both} get one new key, {show_key(error.key)}", hint=error.hint)
+
+
+def _name(part: SortInput, record: FoundRecord) -> str:
+    """What a person knows a record by."""
+    if isinstance(part, OldRange):
+        return f"the key {show_key(record.key)} of {part.partition.id}"
+    return f"a row with the value {show_key(record.value)}"

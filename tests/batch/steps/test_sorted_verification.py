@@ -12,7 +12,7 @@ import pytest
 
 from formats import StateRecord
 from formats.partitioners import default_partition
-from migrate import RejectedError, Spec, VerificationError, verify
+from migrate import RefusedError, RejectedError, Spec, VerificationError, verify
 from migrate.batch.chunk.sorted_range import SortTask
 from migrate.batch.chunk.sorting import PlacedRecords, SortWork, Unplaced
 from migrate.batch.chunk.task import Task, TaskResult
@@ -192,6 +192,16 @@ def _colliding(tmp_path: Path, **conversion: object) -> Spec:
     formats = {side: {"format": "kafka-streams.timestamped-key-value"} for side in ("source", "target")}
     conversion = {"function": lower_key, "allow": ["changelog", "key-change", "unclean-source"]} | conversion
     return spec_of(tmp_path, app, 3, conversion=conversion, run={"chunk_size": "4 KiB", "sort": True}, **formats)
+
+
+def test_two_records_with_one_new_key_are_refused_by_their_old_keys(tmp_path: Path) -> None:
+    error = raises(RefusedError, "get one new key", _run, _colliding(tmp_path))
+    first = re.search(r'the key "([aA])(\d+)" of 0_\d/orders and the key "([aA])(\d+)" of 0_\d/orders', str(error))
+    assert first is not None
+    assert {first[1], first[3]} == {"a", "A"}
+    assert first[2] == first[4]
+    assert 'on_collision = "newest"' in error.hint
+    assert not (tmp_path / "new").exists()
 
 
 @MODES
