@@ -31,6 +31,7 @@ from benchmarks import (
     rows_memory,
     scaling,
     serving,
+    sorting,
     spark_state,
     status,
 )
@@ -45,6 +46,7 @@ BENCHMARKS: dict[str, Callable[[Setting], list[Result]]] = {
     "avro": comparisons.avro,
     "retention": comparisons.retention,
     "repartition": repartition.repartition,
+    "sorting": sorting.sorting,
     "peers": comparisons.peers,
     "shapes": comparisons.shapes,
     "passes": engines.passes,

@@ -34,6 +34,7 @@ from benchmarks.retention import move_segments
 from benchmarks.rounds import seconds, seconds_since
 from benchmarks.routes import ROUTES, result_database, rewrite
 from benchmarks.safety import make_spec
+from benchmarks.sorting import sort_keys
 from migrate.batch.run import run
 from migrate.engine.portable import RecordDigest
 from migrate.model.events import Event
@@ -163,6 +164,7 @@ JOBS: dict[str, Callable[..., Facts]] = {
     "avro-rows": avro_rows,
     "retention": move_segments,
     "repartition": move_partitions,
+    "sorting": sort_keys,
     "digest": digest,
     "chunks": chunks,
     "prepare": prepare,

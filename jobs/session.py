@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from py4j.java_gateway import JavaGateway, JVMView
 from py4j.protocol import Py4JError
@@ -28,6 +29,9 @@ from migrate.batch.chunk.executor import STARTS, check_master
 from migrate.batch.log import SPARK_LOGGER
 from migrate.errors import MigrationError, RefusedError
 from migrate.library_messages import beginning
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _LOCAL = re.compile(r"local(\[.*\])?")
 _LOOPBACK = "127.0.0.1"
@@ -76,6 +80,17 @@ def spark_context(name: str, master: str | None, files: list[Path]) -> Iterator[
                 yield context
         finally:
             context.stop()  # tasks that were given up end with it
+
+
+def own_session(context: SparkContext, settings: Mapping[str, str]) -> SparkSession:
+    """A SQL session with settings and data sources of its own, which this thread's queries find."""
+    from pyspark.sql import SparkSession  # loads much, which few runs need
+
+    session = SparkSession(context).newSession()
+    for name, value in settings.items():
+        session.conf.set(name, value)
+    gateway().jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
+    return session
 
 
 @contextmanager

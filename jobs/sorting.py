@@ -28,6 +28,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+from jobs.session import own_session
 from migrate.batch.chunk.rewrite_chunk import RewriteTask, chunk_directory
 from migrate.batch.chunk.sorted_range import SortedRows, SortTask, write_range, written_by
 from migrate.batch.chunk.sorting import PlacedRecords, SortInput, SortWork
@@ -255,12 +256,8 @@ def run_wave(context: SparkContext, task: SortTask) -> tuple[Receipt, ...]:
 
     Raises what a worker has raised, if it is an error of ours, else Spark's error.
     """
-    from pyspark.sql import SparkSession
-
-    session = SparkSession(context)
-    # Where a thread of the JVM has no active session, which only its first one has, a source is not found by name.
-    SparkSession._get_j_spark_session_class(session._jvm).setActiveSession(session._jsparkSession)
-    with tempfile.TemporaryDirectory(prefix="stateferry-") as folder, _with_settings(session):
+    session = own_session(context, _SETTINGS)
+    with tempfile.TemporaryDirectory(prefix="stateferry-") as folder:
         file = Path(folder) / "wave"
         file.write_bytes(pickle.dumps(task))
         try:
@@ -283,17 +280,6 @@ def _sort(session: SparkSession, task: SortTask, wave: str) -> None:
     order = [functions.shiftright("facts", FAMILY_BITS)] if has_families else []
     rows = rows.sortWithinPartitions(*order, "key")
     rows.write.format(NAME).mode("append").option("wave", wave).save()
-
-
-@contextmanager
-def _with_settings(session: SparkSession) -> Iterator[None]:
-    """The session may be the user's."""
-    before = {name: session.conf.get(name, None) for name in _SETTINGS}
-    for name, value in _SETTINGS.items():
-        session.conf.set(name, value)
-    yield
-    for name, was in before.items():
-        session.conf.unset(name) if was is None else session.conf.set(name, was)
 
 
 def _receipts(task: SortTask) -> list[Receipt]:
