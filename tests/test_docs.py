@@ -101,6 +101,28 @@ def test_the_spec_of_the_page_on_partitions_loads(tmp_path: Path) -> None:
     assert (spec.target.partitions, spec.of_store("by-hour").target.format) == (12, "kafka-streams.window")
 
 
+def test_the_specs_and_functions_of_the_page_on_keys_work(tmp_path: Path) -> None:
+    """What they make of a key, and that a run of them sorts."""
+    from migrate import load_spec
+    from migrate.batch.plan.key_order import may_change_keys
+    from migrate.spec.conversion import conversion_ref, load_conversion
+
+    section = (ROOT / "docs/rows.md").read_text().partition("## Change keys")[2].partition("\n## ")[0]
+    whole, part = re.findall(r"```toml\n(.*?)```", section, flags=re.DOTALL)
+    (tmp_path / "keys.py").write_text("\n".join(re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)))
+    (tmp_path / "order-key.avsc").write_text(
+        '{"type": "record", "name": "OrderKey", "fields": [{"name": "region", "type": "string"}, '
+        '{"name": "number", "type": "long"}]}'
+    )
+    head, _, tail = whole.partition("[conversion]")
+    avro = head + part + tail[tail.index("[changelog]") :]
+    for text, old, new in ((whole, b"17", bytes(7) + b"\x11"), (avro, b"eu-17", b"\0\0\0\0\x07\x04eu\x22")):
+        (tmp_path / "migration.toml").write_text(text)
+        conversion = load_conversion(conversion_ref(load_spec(tmp_path / "migration.toml")))
+        assert conversion.convert(old, bytes(8) + b"value") == (new, bytes(8) + b"value")
+        assert may_change_keys(conversion)
+
+
 def test_the_spec_of_the_page_on_changelogs_loads(tmp_path: Path) -> None:
     from migrate import load_spec
     from migrate.spec.changelog_way import check_way, way_of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from heapq import merge
@@ -238,9 +239,11 @@ class SideBySideStores:
         most = MOST_RECORDS + 1  # a key may have a million
         old = dict(islice(filter(is_asked_for, _scan(pair.old, payload, after_prefix(payload))), most))
         end = max(old) if len(old) == most else None
-        new_payload = target.key_serde.encode(source.key_serde.decode(payload))
-        new = (key for key, _ in _scan(pair.new, new_payload, after_prefix(new_payload)))
-        extra = {self._old_key(key) for key in new if target.key_schema.unpack(key)[0] == new_payload}
+        extra = set[bytes]()
+        with suppress(EntryError):  # only the function knows the new key
+            new_payload = target.key_serde.encode(source.key_serde.decode(payload))
+            new = (key for key, _ in _scan(pair.new, new_payload, after_prefix(new_payload)))
+            extra = {self._old_key(key) for key in new if target.key_schema.unpack(key)[0] == new_payload}
         for old_key in sorted(old.keys() | {key for key in extra if end is None or key <= end}):
             yield old_key, self._compared(pair, old_key, old.get(old_key))
 

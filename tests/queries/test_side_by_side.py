@@ -14,6 +14,8 @@ import pytest
 from formats import StateRecord, Window
 from formats.encoding.varint import pack_varint
 from migrate import Spec, cutover, run
+from migrate.batch.context import Context
+from migrate.batch.run import run_with
 from migrate.errors import RefusedError, SpecError, StoreNotReadyError, UnknownStateStoreError
 from migrate.queries.get_report import GetReport, SideBySide, differences
 from migrate.queries.json_values import json_bytes
@@ -23,6 +25,7 @@ from migrate.show.sides import GetForm, get_page, show_get
 from tests.queries.open.test_migration import KilledError, cut_over_renamed, kill_at
 from tests.shared.totals import JSON, totals_spec
 from tests.shared.windowed import MINUTE, make_segments, session_key, session_time, window_key, windowed_spec
+from tests.sorting import sorting
 from tests.support import KEY_VALUE, TIMESTAMPED, make_families, make_spec, make_store, open_store, read_family
 
 VERSIONED = "kafka-streams.versioned"
@@ -305,11 +308,33 @@ def test_json_keys_and_values_stay_byte_for_byte_without_a_function(tmp_path: Pa
     assert _verdicts(report) == ["equal"] * 3
 
 
+def _as_number(record: StateRecord) -> StateRecord:
+    return replace(record, key=int(record.key))
+
+
 def test_json_keys_that_a_function_would_have_written_again_are_refused(tmp_path: Path) -> None:
     """Without its spaces the key has another hash."""
     spec = _plain(tmp_path, {b'{"a" : 1}': b"x"}, conversion={"key": JSON, "function": lambda r: r, "allow": ALLOW})
     with pytest.raises(RefusedError, match="the new key may belong to another partition"):
         run(spec)
+
+
+@pytest.mark.parametrize("partitions", [None, 1])
+def test_windows_whose_new_keys_only_the_function_knows(tmp_path: Path, partitions: int | None) -> None:
+    own = {window_key(b"%d" % key, at * SPAN): b"x" for key in range(12) for at in range(2)}
+    make_segments(tmp_path / "app/0_0/win", own, SPAN)
+    key = {"from": {"serde": "string"}, "to": {"serde": "int64"}}
+    spec = windowed_spec(
+        tmp_path,
+        conversion={"key": key, "function": _as_number, "allow": [*ALLOW, "key-change", "unverified"]},
+        target={"partitions": partitions, "path": "new/app"},
+        run={"verify": "off"},
+    )
+    run_with(sorting, Context(spec))
+    stores = SideBySideStores(spec)
+    assert _verdicts(stores.get(None, "10")) == ["equal"] * 2
+    assert _verdicts(stores.first(None)) == ["equal"] * len(own)
+    assert not stores.get(None, "99").records
 
 
 def test_json_keys_with_spaces_are_found_in_windows(tmp_path: Path) -> None:
