@@ -126,13 +126,16 @@ class Context:
     @cached_property
     def engine(self) -> EngineChoice:
         """Which engine does the work of the plan. Raises RefusedError where the spec names one that declines some."""
-        return self.choose_engine(self.plan.databases, self.snapshots_of, self.plan.key_places)
+        plan = self.plan
+        return self.choose_engine(plan.databases, self.snapshots_of, plan.key_places, is_sorted=plan.is_sorted)
 
     def choose_engine(
         self,
         databases: Sequence[DatabasePlan],
         directories_of: Callable[[str], dict[str, Path]],
         key_places: Sequence[KeyPlace],
+        *,
+        is_sorted: bool,
     ) -> EngineChoice:
         """As `engine`, of these new databases; `directories_of`: the old ones of a store partition, by database."""
         checked = {place.store_partition: elsewhere(place) for place in key_places}
@@ -148,7 +151,7 @@ class Context:
                     yield FamilyWork(inputs, mapping, KeyRange(), conversion)
 
         size = sum(each.data_bytes for each in databases)
-        return choose(self.spec.run.engine, works(), size, count_traces(self.home))
+        return choose(self.spec.run.engine, works(), size, count_traces(self.home), is_sorted=is_sorted)
 
     @contextmanager
     def executor(self, opener: ExecutorOpener) -> Iterator[Executor]:

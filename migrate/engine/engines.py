@@ -18,6 +18,7 @@ MOST_DEATHS = 3
 """As many pieces of work at which a process has died are no chance."""
 LITTLE_BYTES = 64 << 20
 """Of fewer bytes, the last engine rewrites and verifies all before another one has started."""
+_SORTED = "new keys that are sorted are converted in Python"
 _AUTO = 'with [run] engine = "auto", the default, the portable engine does what another one cannot'
 
 
@@ -43,15 +44,19 @@ def prepare(setting: EngineSetting) -> bool:
     return not any(engine.unavailable() for engine in found)
 
 
-def choose(setting: EngineSetting, works: Iterable[FamilyWork], size: int, deaths: int = 0) -> EngineChoice:
+def choose(
+    setting: EngineSetting, works: Iterable[FamilyWork], size: int, deaths: int = 0, *, is_sorted: bool = False
+) -> EngineChoice:
     """The engines for these families, of so many bytes. Raises RefusedError where the setting's engine declines one.
 
     It is one decision for the whole run: its tasks carry it. `deaths`: pieces of work at which a process has died in
     another engine than the last, or was killed; the last engine does those, and after MOST_DEATHS everything.
+    `is_sorted`: new keys are sorted, for which the last engine converts.
     """
     others, last = ENGINES[:-1], ENGINES[-1].name
     died = _deaths_in_words(deaths if others else 0)
-    if why := _why_not_asked(setting, size if others else LITTLE_BYTES, died if deaths >= MOST_DEATHS else ""):
+    declined = _SORTED if is_sorted else died if deaths >= MOST_DEATHS else ""
+    if why := _why_not_asked(setting, size if others else LITTLE_BYTES, declined):
         return EngineChoice(setting="portable", names=(last,), why=why)
     names, sentences = set[str](), dict[str, None]()
     hooks = Hooks(lambda: None, RejectsByReason(), LeftOut())
@@ -73,15 +78,15 @@ def choose(setting: EngineSetting, works: Iterable[FamilyWork], size: int, death
     )
 
 
-def _why_not_asked(setting: EngineSetting, size: int, died: str) -> str:
+def _why_not_asked(setting: EngineSetting, size: int, declined: str) -> str:
     """Why the last engine does everything, whatever the families are; empty: it depends on them."""
     if setting == "portable":
         return '[run] engine = "portable"'
-    if setting == "native" and died:
-        raise _refused([died])
+    if setting == "native" and declined:
+        raise _refused([declined])
     if setting == "auto" and size < LITTLE_BYTES:
         return f"so little data that starting the {ENGINES[0].name} engine takes longer"
-    return died
+    return declined
 
 
 def _deaths_in_words(deaths: int) -> str:

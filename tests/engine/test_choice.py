@@ -59,6 +59,13 @@ def test_one_decision_for_a_run(
     assert choice.is_threaded == (choice.names == ("second",))
 
 
+def test_what_is_sorted_is_converted_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch)
+    assert str(choose("auto", [TAKEN], MUCH, is_sorted=True)).startswith("portable (new keys that are sorted are")
+    with pytest.raises(RefusedError, match="new keys that are sorted are converted in Python"):
+        choose("native", [TAKEN], MUCH, is_sorted=True)
+
+
 def test_an_engine_that_cannot_work_here_is_not_used_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, missing="numba is not installed")
     assert str(choose("auto", [TAKEN], MUCH)) == "portable (second declines: numba is not installed)"

@@ -229,7 +229,7 @@ class Preflight:
         directories = {each.id: self.source.directories(each) for each in self.source.partitions}
         by_place = {place_name(id_, name): path for id_, found in directories.items() for name, path in found.items()}
         old = directories.__getitem__ if self._spec.target.partitions is None else lambda _: by_place
-        return self._context.choose_engine(databases, old, self.key_places.of_partitions)
+        return self._context.choose_engine(databases, old, self.key_places.of_partitions, is_sorted=self.is_sorted)
 
     def _planned(self) -> tuple[DatabasePlan, ...]:
         return self.databases or (() if self.stored is None else self.stored.databases)

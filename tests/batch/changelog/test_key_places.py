@@ -15,7 +15,7 @@ from migrate.batch.context import Context
 from migrate.batch.home import load_plan
 from migrate.batch.run import run_with
 from migrate.dry_run.dry_run_report import DryRunReport
-from migrate.errors import RejectedError
+from migrate.errors import RefusedError, RejectedError
 from migrate.queries.side_by_side import SideBySideStores
 from tests.batch.changelog.support import NOW, TASKS, WINDOW, App, Record
 from tests.broker.broker import Broker
@@ -146,6 +146,19 @@ def test_what_is_left_out_is_left_out_in_every_pass(
     if kind == TIMESTAMPED:
         found = SideBySideStores(app.spec).first(None, limit=2 * COUNT).records
         assert sum(each.verdict == "rejected" for each in found) == app.misplaced
+
+
+@pytest.mark.parametrize("kind", [TIMESTAMPED, WINDOW])
+def test_sorted_keys_are_checked_and_not_caught_up(kind: str, broker: Broker, tmp_path: Path) -> None:
+    name = f"keys-sorted-{kind.rpartition('-')[2]}"
+    app = _app(name, tmp_path, broker, run_section={**SKIP, "sort": True}, kind=kind)
+    report = run_with(sorting, Context(app.spec))
+    assert report.verification is not None
+    assert report.verification.ok
+    assert report.totals.rejected == app.misplaced > 0
+    assert app.all_restored()
+    error = raises(RefusedError, "the new keys of .* were sorted, and what came since", catch_up, app.spec)
+    assert error.hint.startswith("start and stop the old application once, cleanly")
 
 
 def test_keys_of_a_tail_are_checked_too(broker: Broker, tmp_path: Path) -> None:
