@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from formats import StateRecord
-from migrate import DroppedError, RefusedError, RejectedError, Spec
+from migrate import DroppedError, InterruptedMigrationError, RefusedError, RejectedError, Spec
 from migrate.batch.chunk.executor import in_process
 from migrate.batch.context import Context
 from migrate.batch.home import load_plan
@@ -242,3 +242,27 @@ def test_a_damaged_range_is_sorted_again(tmp_path: Path) -> None:
     run_with(sorting, Context(spec, damage))
     assert damaged
     assert published(spec, TIMED) == spread(CONVERTED, 3)
+
+
+def test_collisions_are_sorted_again_once_they_are_no_longer_allowed(tmp_path: Path) -> None:
+    app = make_application(tmp_path / "app", {"orders": spread(RECORDS, 2)})
+    how = {"chunk_size": "16 KiB", "time_budget": "0s"}
+    newest = {"function": with_time, "on_collision": "newest"}
+
+    def stop(event: Event) -> None:
+        if event.name == "assemble.started":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_with(sorting, Context(rekeyed(tmp_path, app, 3, conversion=newest), stop))
+    strict = rekeyed(tmp_path, app, 3, conversion={"function": with_time}, run=how)
+    raises(InterruptedMigrationError, "left", sort, strict)
+
+
+def test_an_old_key_in_the_wrong_task_is_refused(tmp_path: Path) -> None:
+    """One of many, which no sample shows."""
+    old = spread(RECORDS, 2)
+    key = sorted(old[0])[1237]
+    old[1][key] = old[0].pop(key)
+    app = make_application(tmp_path / "app", {"orders": old})
+    raises(RefusedError, "the key .* is in task 0_1", sort, rekeyed(tmp_path, app, 3))
