@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from formats import Format
 from migrate.batch.plan.cut import cut
@@ -23,7 +23,9 @@ from migrate.batch.preflight.check import with_retries
 from migrate.batch.source.snapshot import find_snapshot
 from migrate.batch.source.source import files_of
 from migrate.engine.chunk_source import ChunkSource, Inputs
+from migrate.engine.native.native import can_gather
 from migrate.errors import RefusedError, StoreNotReadyError, system_errors_explained
+from migrate.model.engine_choice import EngineSetting
 from migrate.model.key_range import KeyRange
 from migrate.model.plan import FamilyMapping
 from migrate.queries.open.partition import Site, StoreDefinition
@@ -38,6 +40,7 @@ from migrate.spec.spec import Spec
 from migrate.stores.batch import Batch, joined
 from migrate.stores.cursor_file import check_not_half_converged
 from migrate.stores.lock import holds_for_us, lock_holders
+from migrate.stores.rocksdb.c_api import NativeDatabase, open_native_pooled
 from migrate.stores.rocksdb.database import Database, family_names, open_read_only
 from migrate.stores.rocksdb.layout import database_files, identity_of, is_rocksdb
 from migrate.stores.rocksdb.openings import HeldDirectory, open_pooled, pooled
@@ -49,12 +52,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from migrate.engine.rows.row_reader import RowReader
+    from migrate.engine.rows.spans import Gathered
 
+Opened = TypeVar("Opened", Database, NativeDatabase)
 RowSide = Literal["old", "new", "snapshot"]
 RANGE_BYTES = 64 << 20
 """Of keys and values before compression, which one task reads in about a second."""
 _WHOLE = 1 << 62
 """A store partition that is in use is one range: what two openings find is of two times."""
+LITTLE_BYTES = 16 << 20
+"""Of a range, which is read before compiled code has been loaded."""
 _BATCH_RECORDS = 16 << 10
 _BATCH_BYTES = 8 << 20
 _AGAIN = "load it again; a snapshot holds still: stateferry snapshot SPEC, then side = snapshot"
@@ -112,6 +119,8 @@ class RangeReading:
 
     definition: StoreDefinition
     selection: RowSelection
+    engine: EngineSetting = "auto"
+    """`portable`: without compiled code."""
 
     @cached_property
     def rows(self) -> RowReader:
@@ -138,7 +147,7 @@ class RangeReading:
                 if self._has_expired(piece, task):
                     continue
                 opened = with_retries(partial(self._open, piece, task, stack), is_in_use=task.is_in_use)
-                for batch in _larger(self._entries(opened, piece)):
+                for batch in self._batches(opened, piece):
                     yield self.rows.rows(batch, task.task, task.partition, piece.family)
                     del batch
 
@@ -161,17 +170,43 @@ class RangeReading:
         is_segment = self.definition.stored.is_segmented and piece.directory != task.place
         return is_segment and task.is_in_use and not Path(piece.directory).exists() and Path(task.place).is_dir()
 
-    def _open(self, piece: Piece, task: RangeTask, stack: ExitStack) -> Database:
+    def _open(self, piece: Piece, task: RangeTask, stack: ExitStack) -> Database | NativeDatabase:
         stack.close()  # what an earlier attempt opened
+        if self._may_be_gathered(task):
+            found = self._checked(open_native_pooled, piece, task, stack)
+            if _is_by_itself(found, piece, self.definition.stored):
+                return found
+            stack.close()
+        open_ = partial(pooled, _open_every_file) if task.is_in_use else open_pooled
+        return self._checked(open_, piece, task, stack)
+
+    def _may_be_gathered(self, task: RangeTask) -> bool:
+        """Whether compiled code can copy such records, and is worth its start."""
+        stored, chosen = self.definition.stored, self.selection
+        if self.engine == "portable" or task.is_in_use or task.size < LITTLE_BYTES:
+            return False
+        is_picked_out = stored.kind != "key-value" and not chosen.from_key is chosen.to_key is None
+        is_pairs = stored.kind != "versioned" and not stored.metadata_keys and stored.on_columns is None
+        return is_pairs and not is_picked_out and can_gather()
+
+    def _checked(
+        self, open_: Callable[[Path], AbstractContextManager[Opened]], piece: Piece, task: RangeTask, stack: ExitStack
+    ) -> Opened:
         directory = Path(piece.directory)
         if directory.is_dir():
-            opening = pooled(_open_every_file, directory) if task.is_in_use else open_pooled(directory)
-            database = stack.enter_context(opening)
+            database = stack.enter_context(open_(directory))
             if identity_of(directory) == piece.identity:  # not before: another store may take the place meanwhile
                 check_not_half_converged(directory)
                 _families(database.families, self.definition.stored, directory)
                 return database
         raise _gone(piece.directory, task)
+
+    def _batches(self, database: Database | NativeDatabase, piece: Piece) -> Iterator[Batch] | Iterator[Gathered]:
+        if isinstance(database, Database):
+            return _larger(self._entries(database, piece))
+        from migrate.engine.rows.gathered import gather  # loads what runs compiled code
+
+        return gather(database, piece.family, piece.keys, _BATCH_RECORDS, _BATCH_BYTES)
 
     def _entries(self, database: Database, piece: Piece) -> Iterator[Batch]:
         stored = self.definition.stored
@@ -206,7 +241,7 @@ class RowSource:
 
     def choosing(self, selection: RowSelection) -> RowSource:
         """The same store, of which this is read."""
-        return RowSource(self._find, self.store, self.side, RangeReading(self.definition, selection))
+        return RowSource(self._find, self.store, self.side, replace(self.reading, selection=selection))
 
     @property
     def schema(self) -> pa.Schema:
@@ -278,6 +313,15 @@ class RowSource:
             for keys, size in zip(cuts.ranges, cuts.sizes, strict=True):
                 if not (inside := _both(keys, wanted)).is_empty:
                     yield Piece(str(directory), family, inside, identity), size
+
+
+def _is_by_itself(database: NativeDatabase, piece: Piece, stored: Format) -> bool:
+    """Whether no family of before an upgrade has a record in the range, which its newer family may have too."""
+    for family in {each.name for each in stored.older_families}.intersection(database.families):
+        with database.iterator(family, piece.keys) as records:
+            if records.valid() or records.error():
+                return False
+    return True
 
 
 def _gone(directory: str, task: RangeTask) -> StoreNotReadyError:
@@ -364,7 +408,7 @@ def rows_of_spec(
     definition = stores.definition(name)
     find = partial(_snapshot_sites, spec, name, definition) if side == "snapshot" else partial(stores.sites, name)
     found: RowSide = side or ("new" if stores.is_new(definition) else "old")
-    return RowSource(find, name, found, RangeReading(definition, selection or RowSelection()))
+    return RowSource(find, name, found, RangeReading(definition, selection or RowSelection(), spec.run.engine))
 
 
 def _snapshot_sites(spec: Spec, store: str, definition: StoreDefinition) -> list[Site]:

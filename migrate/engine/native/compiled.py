@@ -1,4 +1,4 @@
-"""The loop as machine code: compiled by numba once for each kind of CPU, and kept on the disk for later processes.
+"""Loops as machine code: compiled by numba once for each kind of CPU, and kept on the disk for later processes.
 
 Those need no numba, which takes longer to load than many a chunk. What is kept is an object file of LLVM's, behind its
 own SHA-256; the compiled code refers to nothing but the C library's functions that move and compare memory.
@@ -15,7 +15,7 @@ from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, Literal
 
 import llvmlite.binding as llvm
 
@@ -24,25 +24,27 @@ from migrate.stores.rocksdb.c_library import cache_directory
 
 _LOG = logging.getLogger(__name__)
 _PACKAGE = __name__.rpartition(".")[0]
-_SOURCES = ("raw_memory", "words", "digests", "hashing", "interpreter", "loop")
+_SOURCES = ("raw_memory", "words", "digests", "hashing", "interpreter", "loop", "gather")
 _NAME = "stateferry_loop"
 _DIGEST_SIZE = 32
+Loop = Literal["loop", "gather"]
+"""The module of a loop."""
 _FROM_C = {"memcmp", "memcpy", "memmove"}
 _compiling = Lock()
 
 
-def compiled() -> Callable[[int], int]:
-    """The loop, which takes the address of a block. To compile it takes about 3 s, to load it 0.1 s."""
+def compiled(name: Loop = "loop") -> Callable[[int], int]:
+    """The loop of a module, which takes the address of a block. To compile one takes 1 to 3 s, to load it 0.1 s."""
     with _compiling:
-        return _compiled()
+        return _compiled(name)
 
 
 @cache
-def _compiled() -> Callable[[int], int]:
-    file = cache_directory() / f"loop-{_key()}.o"
+def _compiled(name: Loop) -> Callable[[int], int]:
+    file = cache_directory() / f"{name}-{_key()}.o"
     code = _kept(file)
     if code is None:
-        code = _compile()
+        code = _compile(name)
         _keep(file, code)
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
@@ -78,19 +80,21 @@ def _keep(file: Path, code: bytes) -> None:
         _LOG.warning("the compiled loop cannot be kept for later processes: %s", error)
 
 
-def _compile() -> bytes:
+def _compile(name: Loop) -> bytes:
     from numba import types
 
-    from migrate.engine.native import loop
+    from migrate.engine.native import gather, loop
 
-    run: Any = loop.run
+    run: Any = (loop if name == "loop" else gather).run
     signature = types.int64(types.int64)
     run.compile(signature)
     module = llvm.parse_assembly(run.inspect_llvm(signature.args))
     others = {each.name for each in module.functions if each.is_declaration and not each.name.startswith("llvm.")}
     if not others <= _FROM_C:  # a process without numba would end by a signal
         raise RuntimeError(f"the compiled loop refers to {', '.join(sorted(others - _FROM_C))}")
-    (function,) = (each for each in module.functions if not each.is_declaration and "4loop3run" in each.name)
+    (function,) = (
+        each for each in module.functions if not each.is_declaration and f"{len(name)}{name}3run" in each.name
+    )
     function.name = _NAME
     code: bytes = _machine().emit_object(module)
     return code

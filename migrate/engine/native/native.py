@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from migrate.engine.bail_out import BailOutError
 from migrate.engine.engine import Digest, FamilyWork, Hooks, NewFamily, Passed
@@ -15,6 +16,9 @@ from migrate.model.key_range import KeyRange
 from migrate.stores.rocksdb.c_api import library
 from migrate.stores.rocksdb.c_library import LibraryMissingError, find_library
 from migrate.stores.rocksdb.writing import TableOptions
+
+if TYPE_CHECKING:
+    from migrate.engine.native.compiled import Loop
 
 _LOG = logging.getLogger(__name__)
 
@@ -37,15 +41,7 @@ class Native:
         """Unpack the library, and compile the loop, or load both from the cache."""
         if self.unavailable():
             return
-        try:
-            from migrate.engine.native.compiled import compiled  # may load numba
-
-            library()
-            compiled()
-        except LibraryMissingError as error:
-            self._failed = str(error)
-        except Exception as error:  # noqa: BLE001 - whatever numba, LLVM and the disk raise
-            self._failed = f"its loop cannot be compiled: {type(error).__name__}: {one_line(str(error))}"
+        self._failed = _cannot_load("loop")
         if self._failed:
             _LOG.warning("%s declines: %s", self.name, self._failed)
 
@@ -88,6 +84,29 @@ class Native:
         self.prepare()
         if self._failed:
             raise BailOutError
+
+
+@cache
+def can_gather() -> bool:
+    """Whether this process can copy records into buffers (`gather`); the loop is compiled, or loaded, by then."""
+    problem = _missing() or _cannot_load("gather")
+    if problem:
+        _LOG.info("rows are read without compiled code: %s", problem)
+    return not problem
+
+
+def _cannot_load(loop: Loop) -> str:
+    """Why a compiled loop cannot be had here; empty: it is there by now."""
+    try:
+        from migrate.engine.native.compiled import compiled  # may load numba
+
+        library()
+        compiled(loop)
+    except LibraryMissingError as error:
+        return str(error)
+    except Exception as error:  # noqa: BLE001 - whatever numba, LLVM and the disk raise
+        return f"its loop cannot be compiled: {type(error).__name__}: {one_line(str(error))}"
+    return ""
 
 
 @cache

@@ -53,7 +53,7 @@ _ROOMS = {
     loop.LAST_FULL: (loop.LAST_KEY, loop.LAST_KEY_ROOM),
 }
 _WRITTEN = (loop.WRITTEN_SIZES, loop.WRITTEN_KEYS, loop.WRITTEN_VALUES)
-_FUNCTIONS = {
+FUNCTIONS = {
     loop.VALID: "iter_valid",
     loop.NEXT: "iter_next",
     loop.KEY: "iter_key",
@@ -114,7 +114,7 @@ class Run:
         """Go through its records. Returns whether it came to the end, or to an error."""
         block = self.block
         self.source, block[loop.SOURCE] = source, source.pointer
-        for word, name in _FUNCTIONS.items():
+        for word, name in FUNCTIONS.items():
             block[word] = library().address(name)
         while (outcome := self._loop(block.address)) != loop.ENDED:
             self._check()

@@ -20,8 +20,8 @@ FULL = -2
     MOST_RECORDS, MOST_BYTES, TURN, HAS_BEGUN,
     READ, READ_SIZE, DONE, DONE_SIZE,
     LAST_KEY_SIZE, KEY_SIZE, VALUE_SIZE, TARGET_SIZE, ERROR, NEW_KEY, NEW_KEY_SIZE, NEW_VALUE, NEW_VALUE_SIZE,
-    WORDS,
-) = range(41)  # fmt: skip
+    KEY_ENDS, VALUE_ENDS, WORDS,
+) = range(43)  # fmt: skip
 """The words of the block. Addresses, some of them 0: that is not there. `native` says what each is for."""
 CONVERT, LEAVE_OUT, TAKE = range(3)
 """What becomes of the next record (TURN); TAKE: the new one is at NEW_KEY and NEW_VALUE."""

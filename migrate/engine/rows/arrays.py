@@ -7,6 +7,7 @@ a second. It is used for records that are decoded one by one alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -35,9 +36,12 @@ def of_bytes(pieces: Sequence[bytes | None], kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(pieces), buffers)
 
 
-def repeated(text: str, count: int) -> pa.Array:
-    """The same text `count` times."""
-    return of_bytes([text.encode()], pa.string()).take(of_numpy(np.zeros(count, np.int64)))
+@lru_cache(maxsize=16)
+def repeated(value: str | int | None, kind: pa.DataType, count: int) -> pa.Array:
+    """The same text, or number of 32 bits, so many times: as many for all batches of a range but its last one."""
+    if isinstance(value, str):
+        return of_bytes([value.encode()], kind).take(of_numpy(np.zeros(count, np.int64)))
+    return of_numpy(np.full(count, value or 0, np.int32), kind, np.full(count, value is None))
 
 
 def distinct(array: pa.Array) -> tuple[pa.Array, Rows]:

@@ -13,7 +13,7 @@ from formats.layout import HEADERS, HISTORY, PAYLOAD_FIELD, Field
 from formats.wide_columns import NOT_A_PAIR, WideColumns
 from migrate.engine.rows.arrays import Rows, spread
 from migrate.engine.rows.payload_columns import Decoded, times
-from migrate.engine.rows.spans import Spans, cut_fields
+from migrate.engine.rows.spans import Gathered, Spans, cut_fields
 from migrate.engine.rows.versions import Versions, versions_of
 from migrate.stores.batch import Batch
 
@@ -42,28 +42,27 @@ class Side:
 class RowBatch:
     """Records of a format, whose serdes are those of bytes."""
 
-    def __init__(self, stored: Format, batch: Batch) -> None:
+    def __init__(self, stored: Format, batch: Batch | Gathered) -> None:
         self._stored = stored
         self.is_versioned = HISTORY in stored.carries
-        self._versions = Versions(stored_keys=batch.keys)
+        self._versions = Versions()
         self._batch = batch
         if self.is_versioned:
+            assert isinstance(batch, Batch)
             self._batch, self._versions = versions_of(stored, batch)
-        self._sizes = np.frombuffer(self._batch.lengths, "<u4").reshape(-1, 2)
 
     def __len__(self) -> int:
-        return len(self._batch)
+        return len(self._batch.keys)
 
     @property
-    def stored_keys(self) -> list[bytes]:
+    def stored_keys(self) -> list[bytes] | Spans:
         """The key of each row's entry."""
-        return self._versions.stored_keys
+        return self._versions.stored_keys if self.is_versioned else self._batch.keys
 
     @cached_property
     def keys(self) -> Side:
         fields = _VERSIONED_KEY if self.is_versioned else self._stored.key_schema.fields
-        whole = Spans.of(self._batch.joined_keys, self._sizes[:, 0])
-        return _cut(fields, whole, {}, lambda row: self._stored.decode_key(self.stored_keys[row]))
+        return _cut(fields, self._spans(0), {}, lambda row: self._stored.decode_key(self.stored_keys[row]))
 
     @cached_property
     def values(self) -> Side:
@@ -71,8 +70,7 @@ class RowBatch:
         reasons = dict(self._versions.reasons)
         if self._stored.has_columns(values):
             reasons |= {row: NOT_A_PAIR for row, value in enumerate(values) if type(value) is WideColumns}
-        whole = Spans.of(self._batch.joined_values, self._sizes[:, 1])
-        return _cut(layout.fields, whole, reasons, lambda row: layout.unpack(values[row]))
+        return _cut(layout.fields, self._spans(1), reasons, lambda row: layout.unpack(values[row]))
 
     @cached_property
     def payloads(self) -> Side:
@@ -89,6 +87,13 @@ class RowBatch:
         parts = {name: spans.some(own) for name, spans in side.parts.items()}
         both = Side(side.count, side.rows[own], parts, side.reasons | values.reasons)
         return both, values.parts[HEADERS].some(others)
+
+    def _spans(self, part: int) -> Spans:
+        """The keys (0), or the values (1)."""
+        if isinstance(batch := self._batch, Gathered):
+            return batch[part]
+        joined = batch.joined_values if part else batch.joined_keys
+        return Spans.of(joined, np.frombuffer(batch.lengths, "<u4").reshape(-1, 2)[:, part])
 
     @property
     def ends(self) -> Decoded:

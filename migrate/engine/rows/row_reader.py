@@ -17,7 +17,7 @@ from migrate.engine.rows.payload_columns import Decoded, PayloadColumn, decode_h
 from migrate.engine.rows.row_batch import RowBatch
 from migrate.engine.rows.row_types import ERROR, TIME, row_schema
 from migrate.engine.rows.row_values import MOST_MILLIS
-from migrate.engine.rows.spans import Spans
+from migrate.engine.rows.spans import Gathered, Spans
 from migrate.errors import ConversionError, SpecError
 from migrate.model.key_range import show_key
 from migrate.stores.batch import Batch
@@ -59,24 +59,22 @@ class RowReader:
         schema = row_schema(self.known, self._serdes[0], self._serdes[1], names)
         return schema.append(pa.field(ERROR, pa.string())) if self.permissive else schema
 
-    def rows(self, batch: Batch, task: str, partition: int | None, family: str = "default") -> pa.RecordBatch:
+    def rows(
+        self, batch: Batch | Gathered, task: str, partition: int | None, family: str = "default"
+    ) -> pa.RecordBatch:
         """The rows of a batch in the format's layout: of a versioned store one a version, without its owner's own keys.
 
         Raises ConversionError for a record that cannot be decoded; ChunkFailedError for a batch of more than 2 GiB.
         """
         if own := self.known.metadata_keys:
+            assert isinstance(batch, Batch)
             batch = batch.where([not key.startswith(own) for key in batch.keys])
         cut = RowBatch(self._stored, batch)
-        is_null = np.full(len(cut), partition is None)
-        constants = {
-            "task": repeated(task, len(cut)),
-            "partition": of_numpy(np.full(len(cut), partition or 0, np.int32), pa.int32(), is_null),
-            "family": repeated(family, len(cut)),
-        }
+        constants = {"task": task, "partition": partition, "family": family}
         columns, reasons = [], dict[int, str]()
         for field in self.schema:
             if field.name in constants:
-                columns.append(constants[field.name])
+                columns.append(repeated(constants[field.name], field.type, len(cut)))
             elif field.name != ERROR:
                 array, found = self._column(cut, field.name)
                 columns.append(array)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,11 +37,7 @@ class Spans:
     @classmethod
     def of(cls, joined: Buffer, sizes: npt.NDArray[np.integer]) -> Spans:
         """Spans of these sizes, one after the other. Raises ChunkFailedError for more than an Arrow column holds."""
-        if memoryview(joined).nbytes > _MOST:
-            raise ChunkFailedError(
-                "one batch of records holds more than 2 GiB of keys or values, which a column of Arrow cannot",
-                hint="leave that column out: columns = ...",
-            )
+        check_fits(memoryview(joined).nbytes)
         ends = np.cumsum(sizes, dtype=np.int64)
         data = np.concatenate([np.frombuffer(joined, np.uint8), np.zeros(_WORD, np.uint8)])
         return cls(data, ends - sizes, ends)
@@ -51,6 +47,9 @@ class Spans:
 
     def __iter__(self) -> Iterator[bytes]:
         return (self.data[start:end].tobytes() for start, end in zip(self.starts, self.ends, strict=True))
+
+    def __getitem__(self, row: int) -> bytes:
+        return self.data[self.starts[row] : self.ends[row]].tobytes()
 
     @property
     def sizes(self) -> Numbers:
@@ -84,6 +83,22 @@ class Spans:
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self.data)]
         gaps_too = pa.Array.from_buffers(kind, 2 * count - 1, buffers)
         return gaps_too.take(of_numpy(np.arange(0, 2 * count, 2)))
+
+
+class Gathered(NamedTuple):
+    """Records in key order, in the layout of their format: `values` has one for each of `keys`."""
+
+    keys: Spans
+    values: Spans
+
+
+def check_fits(size: int) -> None:
+    """Raises ChunkFailedError for more bytes than an Arrow column holds."""
+    if size > _MOST:
+        raise ChunkFailedError(
+            "one batch of records holds more than 2 GiB of keys or values, which a column of Arrow cannot",
+            hint="leave that column out: columns = ...",
+        )
 
 
 def read_words(data: Bytes, at: Numbers) -> npt.NDArray[np.uint64]:

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from migrate.engine.native import hashing, interpreter, loop
+from migrate.engine.native import gather, hashing, interpreter, loop
 from migrate.engine.native.compiled import compiled
 from tests.engine.native import checked_memory
 from tests.engine.native.checked_memory import MEMORY
@@ -157,10 +157,10 @@ class CheckedMemory:
 
 
 def checked_modules() -> dict[str, ModuleType]:
-    """The modules of the loop, by name, executed over the checked memory."""
+    """The modules of the loops, by name, executed over the checked memory."""
     made: dict[str, ModuleType] = {}
     swaps = {"migrate.engine.native.raw_memory": checked_memory.__name__}
-    for module in (hashing, interpreter, loop):
+    for module in (hashing, interpreter, loop, gather):
         name = f"{checked_memory.__name__}.{module.__name__.rpartition('.')[2]}"
         source = Path(str(module.__file__)).read_text(encoding="utf-8")
         for old, new in swaps.items():
