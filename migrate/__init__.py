@@ -19,6 +19,7 @@ _HOMES = {
     "migrate.batch.changelog.restoring": "restore",
     "migrate.batch.preflight.check": "CheckReport",
     "migrate.batch.preflight.doctor": "DoctorReport doctor",
+    "migrate.batch.importing": "import_rows",
     "migrate.batch.replay": "replay",
     "migrate.batch.run": "migrate_store run",
     "migrate.batch.status.status": "status",

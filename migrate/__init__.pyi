@@ -9,6 +9,7 @@ from formats import Version as Version
 from formats import Window as Window
 from migrate.batch.catch_up import catch_up as catch_up
 from migrate.batch.changelog.restoring import restore as restore
+from migrate.batch.importing import import_rows as import_rows
 from migrate.batch.preflight.check import CheckReport as CheckReport
 from migrate.batch.preflight.doctor import DoctorReport as DoctorReport
 from migrate.batch.preflight.doctor import doctor as doctor

@@ -41,7 +41,7 @@ ROWS = {
         ("preflight",),
         ("steps", "switch"),
         ("run", "catch_up"),
-        ("replay",),
+        ("replay", "importing"),
     ),
 }
 # Modules that a table names, one line each: a registry's entries.
@@ -140,7 +140,7 @@ def _is_in(module: str, *rooms: str) -> bool:
     [
         ("rocksdict", ("migrate.stores.rocksdb",)),
         ("confluent_kafka", ("migrate.kafka",)),
-        ("deltalake", ("migrate.batch.ledger",)),
+        ("deltalake", ("migrate.batch.ledger", "migrate.batch.plan.row_table")),
         ("quixstreams", ("migrate.processors.quix",)),
         ("faust", ("migrate.processors.faust",)),
     ],

@@ -252,7 +252,7 @@ class Context:
 
 def check_home(spec: Spec) -> None:
     """Raises RefusedError where the migration's folder, which is removed later, is not ours or holds other paths."""
-    source = None if spec.source.changelog else spec.source_path
+    source = None if spec.source.is_made else spec.source_path
     for what, path in (("[source]", source), ("[target]", spec.target_path)):
         if path is not None and path.is_relative_to(spec.home):
             raise RefusedError(

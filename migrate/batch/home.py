@@ -29,6 +29,8 @@ LEDGER, LEDGER_DAMAGED = "ledger", "ledger-damaged"
 SNAPSHOT, CHUNKS, NEW, OLD = "snapshot", "chunks", "new", "old"
 RESTORED_RECORD = "restored.json"
 """What was read of the changelog from which the old store, in RESTORED, was made."""
+IMPORTED_RECORD = "imported.json"
+"""The table whose rows the new store is made from; RESTORED has an empty old store then."""
 DAMAGED_CHUNKS = "chunks-damaged"
 """Files of chunks that were damaged after their commit, with their receipts."""
 CHANGELOG = "changelog"
@@ -43,7 +45,7 @@ SIDE_FILE = "side-file.tmp"
 _RUN = "[0-9a-f]{12}"
 _PLAN = r"plan-\d{4,}\.json"
 _ANSWERS = r"registry-answers\.json"
-_RESTORED = re.escape(RESTORED_RECORD)
+_RESTORED = f"{re.escape(RESTORED_RECORD)}|{re.escape(IMPORTED_RECORD)}"
 _MARKERS = f"{re.escape(MARKER)}|{re.escape(ABANDONED)}"
 _UNFINISHED = re.compile(rf"\.({_PLAN}|{_ANSWERS}|{_RESTORED}|{_MARKERS})\.\d+\.tmp|{re.escape(SIDE_FILE)}")
 _PROBE = re.compile(r"\.exchange-\w+")

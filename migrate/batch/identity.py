@@ -15,6 +15,7 @@ from formats import CONVERSION_REVISION
 from migrate.batch.home import LEDGER_DAMAGED, NEW, SNAPSHOT
 from migrate.batch.ledger.receipts_in_force import is_of_function
 from migrate.batch.ledger.standing import Standing
+from migrate.batch.source.restored_source import import_record
 from migrate.batch.source.snapshot import Copies, present_snapshot, snapshot_directories
 from migrate.batch.source.source import Reading, Source, application_of, files_of, read_store
 from migrate.errors import RefusedError, SourceChangedError
@@ -86,6 +87,8 @@ def spec_identity(spec: Spec, ref: ConversionRef) -> dict[str, str]:
     sections |= changelog_identity(spec, application_of(spec))
     if (partitioner := partitioner_ref(spec)) is not None:
         sections["[source] partitioner, its code"] = json.dumps(partitioner.code)
+    if (record := import_record(spec)) is not None:
+        sections["the table"] = f"{record.table_id}, version {record.version}"
     own = dict(ref.code).get("", str(ref.function))
     function = {"function": own if own.startswith(OWN_PROCESS) else _digest(own)}
     function |= {f"function: {path}": digest[:32] for path, digest in ref.code if path}

@@ -104,7 +104,7 @@ def run_with(open_executor: ExecutorOpener, context: Context, *, is_cut_over_nex
     checks: Callable[[], None] | None = Preflight(context.loaded(), "run").check_before_lock
     if context.spec.source.changelog and newest_plan(context.home) is None:
         restore_with(open_executor, context)
-    elif context.spec.source.changelog:
+    elif context.spec.source.is_made and newest_plan(context.home) is not None:
         checks = None  # `finalize` removes the old store that we have made
     with command(context, before_lock=checks):
         done = already_migrated(context)

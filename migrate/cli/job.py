@@ -77,14 +77,18 @@ def run_and_show(
     ends: Sequence[str],
     and_cutover: bool = False,
     replays: bool = False,
+    table: str | None = None,
+    version: int | None = None,
 ) -> None:
-    """Run a spec, or replay its rejects, with progress on standard error, and print the report.
+    """Run a spec, replay its rejects, or import a version of a table, with progress on standard error, and print the
+    report.
 
     `and_cutover`: the cut-over follows, whose report is the one JSON document.
     """
     check_spark(on_spark=on_spark)
     from migrate.batch.chunk.executor import here, spark
     from migrate.batch.context import Context
+    from migrate.batch.importing import pin_table
     from migrate.batch.ledger.gates import Acceptance
     from migrate.batch.replay import replay_with
     from migrate.batch.run import run_with
@@ -111,6 +115,8 @@ def run_and_show(
                 fence=fence,
                 jobs=jobs,
             )
+            if table is not None:
+                pin_table(Context(spec, listener, stop=stop), table, version)
             work = replay_with if replays else partial(run_with, is_cut_over_next=and_cutover)
             report = work(opener, context)
     if not (and_cutover and output.as_json):

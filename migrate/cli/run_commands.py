@@ -114,6 +114,26 @@ def run(spec: Spec, *, and_cutover: bool, **options: Any) -> None:  # noqa: ANN4
         switch_and_show("cutover", spec, output, checksums=False, **accepted)  # it was verified just now
 
 
+@click.command("import")
+@spec_verb
+@click.option("--from", "table", required=True, metavar="TABLE", help="The directory of a Delta table.")
+@click.option("--version", type=click.IntRange(min=0), help="The version of the table. [default: the newest]")
+@click.option("--master", default="local[*]", show_default=True, help="The Spark master to sort on.")
+@run_options
+def import_(spec: Spec, **options: Any) -> None:  # noqa: ANN401 - those of `run_and_show`
+    """Make a new store from the rows of a Delta table: check them, sort them, write, verify and publish.
+
+    The spec has no [source]; [target] has path, store, format, partitions and subtopology. The columns are those in
+    which `export` writes a store of the format. A command that was killed is continued by the same command, or by
+    `run`: the table's version stays the same.
+
+    \b
+    stateferry import new-store.toml --from tables/orders
+    stateferry import new-store.toml --from tables/orders --version 3 --master 'local[4]'
+    """
+    run_and_show(spec, on_spark=True, output=current_output(), **options)
+
+
 @click.command()
 @spec_verb
 def rejects(spec: Spec) -> None:
@@ -298,5 +318,5 @@ def sweep(checkpoint: str, **options: Any) -> int:  # noqa: ANN401 - those of `j
     return ExitCode.INTERRUPTED if report.old_keys or report.unread else ExitCode.DONE
 
 
-VERBS = (run, status, verify, report, rejects, replay, catch_up, sweep)
+VERBS = (run, import_, status, verify, report, rejects, replay, catch_up, sweep)
 """In the order of work, as the help lists them."""

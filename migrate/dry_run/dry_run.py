@@ -21,6 +21,7 @@ from migrate.batch.preflight.checklist import Preflight
 from migrate.batch.preflight.directories import bytes_to_copy, space_needed
 from migrate.batch.preflight.doctor import not_run
 from migrate.batch.source.changelog_ends import ChangelogEnds, restored_from
+from migrate.batch.source.restored_source import import_record
 from migrate.batch.source.snapshot import has_snapshot
 from migrate.batch.source.source import target_system
 from migrate.batch.status.run_report import already_migrated
@@ -361,6 +362,12 @@ class _DryRun:
             return "damaged"
 
     def _warnings(self) -> tuple[str, ...]:
+        if (record := import_record(self._spec)) is not None:
+            rows = sum(file.rows for file in record.files)
+            return (
+                f"the records are the {rows:,} rows of version {record.version} of {record.table}: what is said here "
+                "of an old store is of an empty one",
+            )
         try:
             return (
                 *self._retry(self._preflight.source.warnings),

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
+from pydantic import Field
+
 from migrate.model.store_partition import StorePartition
 from migrate.model.values import Stored
 
@@ -67,3 +69,32 @@ class RestoredRecord(Stored):
             for each in self.pinned
         )
         return self.model_copy(update={"pinned": tuple(pinned)})
+
+
+class TableFile(Stored):
+    """A file of rows."""
+
+    path: str
+    """Relative to the table."""
+    size: int
+    groups: tuple[int, ...] = ()
+    """Bytes of its row groups, before compression."""
+    rows: int = 0
+    constants: dict[str, str | None] = Field(default_factory=dict)
+    """Its values of the table's partition columns, as text."""
+
+
+class ImportRecord(Stored):
+    """A store that is made from the rows of a table: it lies in the migration's folder, as `imported.json`."""
+
+    schema_version: Literal[1] = RESTORED_SCHEMA
+    table: str
+    """The directory."""
+    table_id: str
+    """The table's own: one that is made again in its place has another."""
+    version: int
+    files: tuple[TableFile, ...]
+    columns: dict[str, str]
+    """The types of the table's columns."""
+    segments: tuple[str, ...] = ()
+    """Of a windowed store, the RocksDB directories that its rows belong in."""

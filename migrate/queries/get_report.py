@@ -25,7 +25,7 @@ Verdict = Literal["equal", "different", "missing", "extra", "rejected", "dropped
     rejected       the old record cannot be converted
     dropped        the function drops it, and the new store has none
     not there yet  the new store is not assembled
-    gone           the old store was removed by `finalize`
+    gone           the old store was removed by `finalize`, or the new one is made from rows
     nowhere        neither store has the key
 """
 _FIELDS = ("key", "value", "timestamp_ms", "headers", "window_start_ms", "window_end_ms", "expires_ms", "problem")

@@ -207,10 +207,12 @@ class SideBySideStores:
         return {partition: str(folder) for partition, folder in folders.items() if folder.is_dir()}
 
     def _partitions(self, stores: QueryableStores, name: str) -> list[Partition] | None:
-        """The store partitions of one side; None: they are not assembled yet, or were removed by `finalize`.
+        """The store partitions of one side; None: not assembled yet, removed by `finalize`, or never there.
 
         Raises StoreNotReadyError while they are being moved.
         """
+        if self.spec.source.rows and stores is self._sides[0]:
+            return None
         try:
             return stores.partitions(name)
         except (StoreNotReadyError, UnknownStateStoreError) as error:

@@ -24,7 +24,7 @@ VERDICTS = {
     "rejected": "the conversion rejects the old record",
     "dropped": "the function drops it, and the new store does not have it",
     "not there yet": "the new store is not assembled yet",
-    "gone": "the old store was removed by finalize",
+    "gone": "there is no old store: finalize removed it, or the new one is made from rows",
     "nowhere": "neither store has it",
 }
 SIDES = ("old", "converted", "new")

@@ -22,7 +22,7 @@ _NO_RETENTION = (
 def check_changelog_source(source: SourceSection, target: TargetSection, changelog: ChangelogSection | None) -> None:
     """Raises ValueError for a store that cannot be made from its changelog, as far as the spec tells."""
     if not source.changelog:
-        if source.subtopology is not None:
+        if source.subtopology is not None and not source.rows:
             raise ValueError("[source] subtopology has no effect without [source] changelog = true")
         return
     stores = [(get_format(source.format), source.retention_ms)]

@@ -114,6 +114,8 @@ class SourceSection(SpecSection):
     counts, as the application's id."""
     changelog: Literal[True] | None = None
     """The store is made from its changelog alone, which [changelog] says how to reach."""
+    rows: Literal[True] | None = None
+    """The store is made from the rows of a table, as in each spec without `[source]`."""
     subtopology: Annotated[int, Field(ge=0)] | None = None
     """With `changelog`: the first number of the names of the store's tasks, which no topic tells."""
     store: str | None = None
@@ -145,6 +147,11 @@ class SourceSection(SpecSection):
         return self
 
     @property
+    def is_made(self) -> bool:
+        """Whether the old store is made by the migration, in its folder."""
+        return bool(self.changelog or self.rows)
+
+    @property
     def _listed(self) -> tuple[str, ...]:
         return tuple(store if isinstance(store, str) else store.name for store in self.stores)
 
@@ -169,6 +176,8 @@ class TargetSection(SpecSection):
     """The new store's name, where its changelog is a new topic; the old store and its changelog stay as they are."""
     stores: _Names = ()
     """The new names of `[source] stores`, in the same order; or a table of them, `old = "new"`."""
+    subtopology: Annotated[int, Field(ge=0)] | None = None
+    """Without `[source]`: the first number of the names of the store's tasks."""
     partitions: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Another number of store partitions: that of the input topics which the application will read."""
     retention_ms: Milliseconds | None = None

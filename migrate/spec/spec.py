@@ -15,6 +15,7 @@ from migrate.spec.allowed import CHANGELOG, DROP
 from migrate.spec.changelog_source import RESTORED, check_changelog_source
 from migrate.spec.mistakes import NAME, check_new_names, names_in_order, spec_error
 from migrate.spec.moved_stores import check_moved_stores, check_no_effect, check_partitions
+from migrate.spec.rows_source import check_rows_source, with_rows_source
 from migrate.spec.sections import (
     ChangelogSection,
     ConversionSection,
@@ -58,13 +59,18 @@ class Spec(SpecSection):
             *,
             name: str,
             work_dir: str | Path,
-            source: SourceSection | dict[str, Any],
             target: TargetSection | dict[str, Any],
+            source: SourceSection | dict[str, Any] | None = ...,
             conversion: ConversionSection | dict[str, Any] = ...,
             changelog: ChangelogSection | dict[str, Any] | None = ...,
             run: RunSection | dict[str, Any] = ...,
             base_dir: str | Path = ...,
         ) -> None: ...
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rows_are_a_source(cls, spec: object) -> object:
+        return with_rows_source(spec) if isinstance(spec, dict) else spec
 
     @property
     def source_format(self) -> Format:
@@ -79,13 +85,15 @@ class Spec(SpecSection):
     @property
     def source_path(self) -> Path:
         """The application's state directory, or one RocksDB directory."""
-        if self.source.changelog:
+        if self.source.is_made:
             return self.home / RESTORED / self._application
         return self.resolve(self.source.path)
 
     @property
     def _application(self) -> str:
         given = None if self.changelog is None else self.changelog.application_id
+        if self.source.rows and self.target.path is not None:
+            return self.target.path.name
         return given or self.source.path.name
 
     @property
@@ -183,6 +191,7 @@ class Spec(SpecSection):
                 get_format(format_id, beside)
             except UnknownFormatError as error:
                 raise ValueError(f"[{section}] {error}") from error
+        check_rows_source(self.source, self.target, self.conversion, self.changelog)
         self._check_retentions()
         if self.target.version is not None:
             self.target_format.checked_version(self.target.version)

@@ -48,7 +48,8 @@ def check_base(found: dict[str, str]) -> None:
     kinds = {(kind, what) for name, text in failed.items() for kind, what in [text.split(": ", 1)]}
     assert {kind for kind, _ in kinds} == {"MissingPackageError", "6"}
     with_spark = {name for name, text in failed.items() if "stateferry[spark]" in text}
-    assert with_spark == {"the job", *(f"stateferry {verb}" for verb in ("doctor", "replay", "run", "sweep", "verify"))}
+    on_spark = ("doctor", "import", "replay", "run", "sweep", "verify")
+    assert with_spark == {"the job", *(f"stateferry {verb}" for verb in on_spark)}
     assert [what for _, what in kinds if "\n  next: pip install 'stateferry[" not in what] == []
     assert found["stateferry sweep"].endswith("\n  next: pip install 'stateferry[spark]'\n")
     assert [what for _, what in kinds if "Traceback" in what] == []

@@ -120,6 +120,7 @@ def commands(folder: Path) -> dict[str, str]:
         "export": [spec, "--to", str(folder / "exported")],
         "formats": [],
         "get": [spec, "order-000001"],
+        "import": [spec, "--from", str(folder / "exported")],
         "init": [state, "--store", "orders", "--to", TARGET, "--output", "-"],
         "inspect": [state],
         "serve": [spec, "--host", "0.0.0.0"],

@@ -177,6 +177,11 @@ class SortInput(ABC):
     def size(self) -> int:
         """Bytes that it reads, about."""
 
+    @property
+    @abstractmethod
+    def source(self) -> str:
+        """The old store partition, or the store, by which its records are counted."""
+
     @abstractmethod
     def placed(self, work: SortWork, check: Callable[[], None]) -> Iterator[PlacedRecords]:
         """Its records. `check` is called with each batch, and may raise.
@@ -204,6 +209,10 @@ class OldRange(SortInput):
     @property
     def size(self) -> int:
         return self.estimated_bytes
+
+    @property
+    def source(self) -> str:
+        return self.partition.id
 
     def placed(self, work: SortWork, check: Callable[[], None]) -> Iterator[PlacedRecords]:
         """Raises RefusedError, too, for an old key that is not where the partitioner puts it."""

@@ -94,7 +94,10 @@ def user() -> str:
 
 def what_stays(spec: Spec) -> str:
     """What a published store was made from, which is the way back."""
-    return f"{'the changelog' if spec.source.changelog else 'the old state directory'} is as it was"
+    made_of = (
+        "the changelog" if spec.source.changelog else "the table" if spec.source.rows else "the old state directory"
+    )
+    return f"{made_of} is as it was"
 
 
 def _mismatch(spec: Spec, standing: Standing) -> Concern | None:

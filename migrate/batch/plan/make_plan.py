@@ -11,7 +11,7 @@ from migrate.batch.plan.cut import cut, slot_share
 from migrate.batch.plan.planned_databases import Reader, plan_partition
 from migrate.batch.plan.repartition import cut_shares, new_partitions, of_old_partitions, plan_shares
 from migrate.batch.plan.sample import KnownTimes, SampleError, check_sample, check_segments, with_places
-from migrate.batch.plan.sorted_ranges import cut_new_keys, sort_work
+from migrate.batch.plan.sorted_ranges import cut_new_keys, cut_rows, sort_work
 from migrate.batch.plan.target_layout import new_partition
 from migrate.batch.source.snapshot import snapshot_directories
 from migrate.batch.source.source import Source, is_another_system, read_store, source_system
@@ -83,7 +83,7 @@ def make_plan(
         chunk_size=spec.run.chunk_size,
         program=None if program is None else str(program),
         program_fingerprint=None if program is None else program.fingerprint,
-        warnings=(*source.warnings(), *spec_warnings(spec, ref)),
+        warnings=(*(() if spec.source.rows else source.warnings()), *spec_warnings(spec, ref)),
         store_partitions=store_partitions,
         databases=databases,
         chunks=tuple(chunks),
@@ -137,11 +137,18 @@ def _sorted_chunks(
     spec: Spec, source: Source, databases: Sequence[DatabasePlan], chunk_size: int, ref: ConversionRef
 ) -> tuple[Chunk, ...]:
     """Ranges of new keys, so many that as many slots as most machines have get some."""
+    work_of = partial(sort_work, spec, ref, databases)
+    if spec.source.rows:
+        from migrate.batch.plan.row_table import table_inputs  # loads pyarrow
+
+        inputs = table_inputs(spec)
+        size = min(chunk_size, slot_share(sum(each.size for each in inputs), _SORTING_SLOTS))
+        return cut_rows(work_of, databases, inputs, size)
     olds = {each.id: each for each in source.partitions}
     directory_of = lambda old, database: snapshot_directories(spec.home, olds[old])[database]  # noqa: E731
     size = min(chunk_size, slot_share(sum(each.data_bytes for each in databases), _SORTING_SLOTS))
     with tracking_imports(ref):
-        return cut_new_keys(partial(sort_work, spec, ref, databases), databases, directory_of, size)
+        return cut_new_keys(work_of, databases, directory_of, size)
 
 
 def _partitions(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from migrate.batch.chunk.sorting import OldRange, PlacedRecords, SortedStore, SortWork, Targets
 from migrate.batch.plan.cut import cut
@@ -21,6 +22,9 @@ from migrate.spec.partitioner import partitioner_ref
 from migrate.spec.spec import Spec
 from migrate.stores.rocksdb.database import open_read_only
 from migrate.stores.rocksdb.layout import database_files
+
+if TYPE_CHECKING:
+    from migrate.batch.chunk.table_rows import TableRows
 
 DirectoryOf = Callable[[str, str], Path]
 """Of an old store partition and the name of a RocksDB directory."""
@@ -145,13 +149,7 @@ def cut_new_keys(
 
     Raises RefusedError for a store in upgrade mode, or an old key that is not where the partitioner puts it.
     """
-    whole = work_of(
-        Chunk(
-            store_partition=each.store_partition, database=each.database, number=0, keys=KeyRange(), estimated_bytes=0
-        )
-        for each in databases
-    )
-    found = RangeSample(replace(whole, fails_on_reject=False, max_dropped=None))
+    found = _no_sample(work_of, databases)
     for old in old_ranges(databases, directory_of, 1 << 62):
         ranges = -(-old.estimated_bytes // chunk_size)
         wanted = min(_MOST_SAMPLED, max(_LEAST_SAMPLED, _SAMPLED_FOR_A_RANGE * ranges))
@@ -162,3 +160,27 @@ def cut_new_keys(
                     size = old.estimated_bytes // len(old.mappings)
                     found.add(old.converted(found.work, family, sample.batches, never_stop), size)
     return tuple(found.chunks(chunk_size))
+
+
+def cut_rows(
+    work_of: Callable[[Iterable[Chunk]], SortWork],
+    databases: Sequence[DatabasePlan],
+    inputs: Sequence[TableRows],
+    chunk_size: int,
+) -> tuple[Chunk, ...]:
+    """As `cut_new_keys`, by a sample of the rows of a table."""
+    found = _no_sample(work_of, databases)
+    wanted = max(_LEAST_SAMPLED, _MOST_SAMPLED // (len(inputs) or 1))
+    for each in inputs:
+        found.add(each.sample(found.work, wanted), each.size)
+    return tuple(found.chunks(chunk_size))
+
+
+def _no_sample(work_of: Callable[[Iterable[Chunk]], SortWork], databases: Sequence[DatabasePlan]) -> RangeSample:
+    whole = work_of(
+        Chunk(
+            store_partition=each.store_partition, database=each.database, number=0, keys=KeyRange(), estimated_bytes=0
+        )
+        for each in databases
+    )
+    return RangeSample(replace(whole, fails_on_reject=False, max_dropped=None))

@@ -31,7 +31,7 @@ _READ_ON = (
 
 def partition_checks(spec: Spec, source: Callable[[], Source], *, is_rekeyed: bool) -> Iterator[Check]:
     """The checks of the old stores. `is_rekeyed`: whether new keys may have other bytes, and belong to other tasks."""
-    if spec.target.partitions is None:
+    if spec.target.partitions is None or spec.source.rows:
         return
     needs = ("source.files", "partitions.tasks")
     yield Check(
@@ -48,7 +48,7 @@ def partition_checks(spec: Spec, source: Callable[[], Source], *, is_rekeyed: bo
 
 def input_check(spec: Spec, at: Callable[[], BrokerFacts], source: Callable[[], Source]) -> Iterator[Check]:
     """The check of the application's input."""
-    if spec.target.partitions is not None:
+    if spec.target.partitions is not None and not spec.source.rows:
         needs = ("partitions.tasks", *(() if spec.changelog is None else ("changelog.position",)))
         claim = "the application has read its input to the end"
         is_known = spec.changelog is not None

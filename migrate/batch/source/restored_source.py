@@ -1,13 +1,14 @@
-"""The record of an old store that is made from its changelog, and whether it is whole."""
+"""The records of old stores that are made in the migration's folder, and whether they are whole."""
 
 from __future__ import annotations
 
-from migrate.batch.home import RESTORED_RECORD, parse_record
+from migrate.batch.home import IMPORTED_RECORD, RESTORED_RECORD, parse_record
 from migrate.errors import RefusedError
-from migrate.model.restored import RestoredRecord
+from migrate.model.restored import ImportRecord, RestoredRecord
 from migrate.spec.spec import Spec
 from migrate.stores.regular_files import read_regular
 
+IMPORT_AGAIN = "stateferry abandon SPEC, then stateferry import SPEC --from TABLE"
 START_OVER = "stateferry abandon SPEC, then stateferry restore SPEC"
 
 
@@ -19,8 +20,26 @@ def restored_record(spec: Spec) -> RestoredRecord | None:
     return parse_record(RestoredRecord, file, read_regular(file), START_OVER)
 
 
-def check_restored(spec: Spec) -> None:
-    """Raises RefusedError where the old store is to be made from its changelog, and is not yet, or not whole."""
+def import_record(spec: Spec) -> ImportRecord | None:
+    """The table whose rows the new store is made from; None: it is not known yet. Raises RefusedError as above."""
+    file = spec.home / IMPORTED_RECORD
+    if not spec.source.rows or not file.exists():
+        return None
+    return parse_record(ImportRecord, file, read_regular(file), IMPORT_AGAIN)
+
+
+def check_made(spec: Spec) -> None:
+    """Raises RefusedError where the old store is to be made in the migration's folder, and is not yet, or not whole."""
+    if spec.source.changelog:
+        _check_restored(spec)
+    elif spec.source.rows and import_record(spec) is None:
+        raise RefusedError(
+            "the store is to be made from the rows of a table, and nothing says of which",
+            hint="stateferry import SPEC --from TABLE names it, and does all that a run does",
+        )
+
+
+def _check_restored(spec: Spec) -> None:
     record = restored_record(spec)
     if record is None or record.left:
         missing = "" if record is None else f": {len(record.left)} of {len(record.pinned)} store partitions are missing"

@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 
 from formats import Format
-from migrate.batch.source.restored_source import check_restored
+from migrate.batch.source.restored_source import check_made
 from migrate.errors import RefusedError, SpecError
 from migrate.model.reports import InconclusiveCheck
 from migrate.model.store_partition import ChangelogOffsets, Line, StorePartition
@@ -125,8 +125,7 @@ class Source:
 def find_source(spec: Spec) -> Source:
     """Discover the source's store partitions. Raises RefusedError, which lists what is there."""
     system = source_system(spec)
-    if spec.source.changelog:
-        check_restored(spec)
+    check_made(spec)
     partitions, _ = find_partitions(spec)
     for partition in partitions:
         system.segments.of(spec.source_path, partition)  # raises for a foreign name

@@ -36,6 +36,7 @@ from migrate.batch.plan.new_stores import overlay_of, plan_of
 from migrate.batch.plan.planned_databases import plan_partition
 from migrate.batch.plan.repartition import plan_shares
 from migrate.batch.plan.target_layout import PositionEntries
+from migrate.batch.source.restored_source import import_record
 from migrate.batch.source.snapshot import present_snapshot
 from migrate.batch.source.source import Reading, read_store
 from migrate.engine.chunk_source import inputs_of
@@ -383,6 +384,9 @@ class OldCounts:
     def tasks(self) -> Iterator[CountTask]:
         """Tasks for the old records whose number no metadata proves."""
         context = self.subject.context
+        if (record := import_record(context.spec)) is not None:
+            self._records[context.spec.source.store_names[0]] = sum(file.rows for file in record.files)
+            return
         metadata = context.conversion.source.metadata_families
         for partition in context.plan.olds:
             for name, directory in present_snapshot(context.home, partition).items():

@@ -30,6 +30,10 @@ def work_of(context: Context) -> SortWork:
 
 def sort_inputs(context: Context, databases: Sequence[DatabasePlan], slots: int) -> tuple[SortInput, ...]:
     """Everything that is read for these new RocksDB directories."""
+    if context.spec.source.rows:
+        from migrate.batch.plan.row_table import table_inputs  # loads delta-rs
+
+        return table_inputs(context.spec)
     size = min(_MOST_READ, slot_share(sum(each.data_bytes for each in databases), slots))
     olds = {each.id: each for each in context.plan.olds}
     directory_of = lambda old, database: present_snapshot(context.home, olds[old])[database]  # noqa: E731
@@ -72,4 +76,4 @@ def _name(part: SortInput, record: FoundRecord) -> str:
     """What a person knows a record by."""
     if isinstance(part, OldRange):
         return f"the key {show_key(record.key)} of {part.partition.id}"
-    return f"a row with the value {show_key(record.value)}"
+    return f"a row of {part} with the value {show_key(record.value)}"

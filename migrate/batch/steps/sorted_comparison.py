@@ -15,7 +15,7 @@ from itertools import accumulate, chain, pairwise
 from formats import Format
 from migrate.batch.chunk.compare_stores import CountTask
 from migrate.batch.chunk.executor import Executor, run_all
-from migrate.batch.chunk.sorting import OldRange, Targets
+from migrate.batch.chunk.sorting import Targets
 from migrate.batch.chunk.sum_ranges import Sieve, SumNewTask, SumOldTask
 from migrate.batch.chunk.task import Task, TaskResult
 from migrate.batch.steps.assemble import by_place
@@ -69,8 +69,7 @@ class _Read:
             _add(self.olds, found.sums)
             self.expected += found.records
             self.dropped += found.dropped
-            if isinstance(task.part, OldRange):
-                self.read[self.counts.whole(task.part.partition.id)] += found.read
+            self.read[self.counts.whole(task.part.source)] += found.read
 
     @property
     def records(self) -> int:
