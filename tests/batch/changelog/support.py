@@ -198,10 +198,10 @@ def beside_a_function(app: App) -> Path:
     return file
 
 
-def on_spark(verb: str, file: Path) -> None:
-    """In a process of its own."""
+def on_spark(verb: str, file: Path, *, seconds: float = 100) -> None:
+    """In a process of its own, which may take so long."""
     code = f"import sys, migrate; migrate.{verb}(migrate.load_spec(sys.argv[1]), master='local[2]')"
-    subprocess.run([sys.executable, "-c", code, str(file)], check=True, timeout=100)
+    subprocess.run([sys.executable, "-c", code, str(file)], check=True, timeout=seconds)
 
 
 def tail_of(app: App, number: int, *, salt: bytes = b"") -> dict[bytes, Record]:

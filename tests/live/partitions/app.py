@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 import tempfile
@@ -10,10 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, Literal
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from fastavro import schemaless_writer
 
 from tests.broker.topics import make_topic
 from tests.live.kafka_streams import kinds
@@ -22,7 +24,14 @@ from tests.live.maven import JVM_FLAGS, built_classpath
 from tests.live.running import RunningProgram
 
 KINDS = (kinds.TIMESTAMPED_KEY_VALUE, kinds.TIMESTAMPED_WINDOW, kinds.SESSION, kinds.VERSIONED)
+AVRO_KEY = {
+    "type": "record",
+    "name": "Key",
+    "fields": [{"name": "name", "type": "string"}, {"name": "number", "type": "long"}],
+}
+AVRO_FRAME = b"\0\0\0\0\7"
 _SPREAD_MS = 3_000_000
+Keys = Literal["text", "long", "avro"]
 Answers = dict[str, Mapping[str, Any]]
 """By key: of each kind what there is."""
 
@@ -40,6 +49,8 @@ class Program:
     kinds: Sequence[str] = KINDS
     suffix: str = ""
     """Behind the names of its stores."""
+    keys: Keys = "text"
+    """How keys such as "customer-17" are written: as text, as the number, or as an Avro record of both parts."""
     stores: Mapping[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -64,7 +75,14 @@ class Program:
             "commit.interval.ms": 100,
             "auto.offset.reset": "earliest",
         }
-        return json.dumps({"input": self.input, "stores": self.stores, "streams": streams})
+        return json.dumps({"input": self.input, "stores": self.stores, "keys": self.keys, "streams": streams})
+
+    def written(self, key: str) -> bytes:
+        """The key's bytes."""
+        name, _, number = key.rpartition("-")
+        if self.keys == "long":
+            return int(number).to_bytes(8, "big", signed=True)
+        return key.encode() if self.keys == "text" else AVRO_FRAME + _avro({"name": f"{name}-", "number": int(number)})
 
 
 class App(RunningProgram):
@@ -106,6 +124,12 @@ class App(RunningProgram):
             self.ask(f"find {asked} {answers}", "found")
             lines = map(json.loads, answers.read_text(encoding="utf-8").splitlines())
             return {line.pop("key"): line for line in lines}
+
+
+def _avro(key: Mapping[str, object]) -> bytes:
+    out = io.BytesIO()
+    schemaless_writer(out, AVRO_KEY, key)
+    return out.getvalue()
 
 
 def _committed(consumer: Consumer, inputs: list[TopicPartition]) -> list[int]:
@@ -153,5 +177,5 @@ def send(program: Program, partitioner: str, every: Iterable[tuple[str, str, int
     settings = {"bootstrap.servers": program.bootstrap, "partitioner": partitioner, "enable.idempotence": True}
     producer = Producer({**settings, "log_level": 3})
     for key, value, timestamp in every:
-        producer.produce(topic=program.input, key=key, value=value, timestamp=timestamp)
+        producer.produce(topic=program.input, key=program.written(key), value=value, timestamp=timestamp)
     assert producer.flush(60) == 0

@@ -5,6 +5,7 @@ import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
+import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StoreQueryParameters;
@@ -32,6 +33,8 @@ interface Kept {
 
     String name();
 
+    Serde<String> keys();
+
     StoreBuilder<? extends StateStore> builder();
 
     void put(StateStore store, String key, String value, long timestamp);
@@ -39,12 +42,12 @@ interface Kept {
     /** What there is of the key, each part of it as text. */
     List<String> find(KafkaStreams streams, int partition, String key);
 
-    static Kept of(final String kind, final String name) {
+    static Kept of(final String kind, final String name, final Serde<String> keys) {
         return switch (kind) {
-            case "timestamped-key-value" -> new Latest(kind, name);
-            case "timestamped-window" -> new ByMinute(kind, name);
-            case "session" -> new Sessions(kind, name);
-            case "versioned" -> new Versions(kind, name);
+            case "timestamped-key-value" -> new Latest(kind, name, keys);
+            case "timestamped-window" -> new ByMinute(kind, name, keys);
+            case "session" -> new Sessions(kind, name, keys);
+            case "versioned" -> new Versions(kind, name, keys);
             default -> throw new IllegalArgumentException(kind);
         };
     }
@@ -59,11 +62,11 @@ interface Kept {
         return ValueAndTimestamp.make(before == null ? value : before.value() + "," + value, timestamp);
     }
 
-    record Latest(String kind, String name) implements Kept {
+    record Latest(String kind, String name, Serde<String> keys) implements Kept {
         @Override
         public StoreBuilder<? extends StateStore> builder() {
             return Stores.timestampedKeyValueStoreBuilder(
-                Stores.persistentTimestampedKeyValueStore(name), Serdes.String(), Serdes.String());
+                Stores.persistentTimestampedKeyValueStore(name), keys, Serdes.String());
         }
 
         @Override
@@ -81,12 +84,12 @@ interface Kept {
         }
     }
 
-    record ByMinute(String kind, String name) implements Kept {
+    record ByMinute(String kind, String name, Serde<String> keys) implements Kept {
         @Override
         public StoreBuilder<? extends StateStore> builder() {
             return Stores.timestampedWindowStoreBuilder(
                 Stores.persistentTimestampedWindowStore(name, RETENTION, MINUTE, false),
-                Serdes.String(), Serdes.String());
+                keys, Serdes.String());
         }
 
         @Override
@@ -108,11 +111,11 @@ interface Kept {
         }
     }
 
-    record Sessions(String kind, String name) implements Kept {
+    record Sessions(String kind, String name, Serde<String> keys) implements Kept {
         @Override
         public StoreBuilder<? extends StateStore> builder() {
             return Stores.sessionStoreBuilder(
-                Stores.persistentSessionStore(name, RETENTION), Serdes.String(), Serdes.String());
+                Stores.persistentSessionStore(name, RETENTION), keys, Serdes.String());
         }
 
         @Override
@@ -133,11 +136,11 @@ interface Kept {
         }
     }
 
-    record Versions(String kind, String name) implements Kept {
+    record Versions(String kind, String name, Serde<String> keys) implements Kept {
         @Override
         public StoreBuilder<? extends StateStore> builder() {
             return Stores.versionedKeyValueStoreBuilder(
-                Stores.persistentVersionedKeyValueStore(name, RETENTION), Serdes.String(), Serdes.String());
+                Stores.persistentVersionedKeyValueStore(name, RETENTION), keys, Serdes.String());
         }
 
         @Override

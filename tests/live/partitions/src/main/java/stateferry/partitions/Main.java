@@ -14,8 +14,8 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Properties;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
-import org.apache.kafka.common.serialization.StringSerializer;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
@@ -36,12 +36,13 @@ public final class Main {
     public static void main(final String[] arguments) throws IOException {
         JsonNode wanted = JSON.readTree(arguments[0]);
         var stores = new ArrayList<Kept>();
+        Serde<String> keys = Keys.serde(wanted.get("keys").textValue());
         wanted.get("stores").properties().forEach(
-            each -> stores.add(Kept.of(each.getKey(), each.getValue().textValue())));
+            each -> stores.add(Kept.of(each.getKey(), each.getValue().textValue(), keys)));
         var properties = new Properties();
         wanted.get("streams").properties().forEach(each -> properties.put(each.getKey(), each.getValue().asText()));
         properties.put("internal.leave.group.on.close", "true");  // releases before 4.2; later ones are asked at close
-        var streams = new KafkaStreams(topology(wanted.get("input").textValue(), stores), properties);
+        var streams = new KafkaStreams(topology(wanted.get("input").textValue(), stores, keys), properties);
         streams.setStateListener((now, before) -> tell(event("state").put("state", now.name())));
         streams.setGlobalStateRestoreListener(new Restored());
         streams.setUncaughtExceptionHandler(error -> {
@@ -52,9 +53,9 @@ public final class Main {
         obey(streams, stores);
     }
 
-    private static Topology topology(final String input, final List<Kept> stores) {
+    private static Topology topology(final String input, final List<Kept> stores, final Serde<String> keys) {
         var topology = new Topology()
-            .addSource("input", Serdes.String().deserializer(), Serdes.String().deserializer(), input)
+            .addSource("input", keys.deserializer(), Serdes.String().deserializer(), input)
             .addProcessor("keeper", () -> new Keeper(stores), "input");
         stores.forEach(each -> topology.addStateStore(each.builder(), "keeper"));
         return topology;
@@ -88,7 +89,7 @@ public final class Main {
         for (String key : Files.readAllLines(keys)) {
             ObjectNode line = JSON.createObjectNode().put("key", key);
             for (Kept each : stores) {
-                int partition = streams.queryMetadataForKey(each.name(), key, new StringSerializer()).partition();
+                int partition = streams.queryMetadataForKey(each.name(), key, each.keys().serializer()).partition();
                 line.putPOJO(each.kind(), each.find(streams, partition, key));
             }
             lines.add(JSON.writeValueAsString(line));
