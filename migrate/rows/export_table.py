@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(STARTS)
 _LOG_SECONDS = 10.0
 _ROW_GROUP_BYTES = 32 << 20
-_OURS = re.compile(r"part-\d{5}-\d{5}-[0-9a-f]{12}\.snappy\.parquet|\.part-.+\.tmp")
+_COMPRESSION = "zstd"
+"""Of hexadecimal text half the bytes of Snappy's, in a tenth less time; of random bytes as many, in up to half more."""
+_OURS = re.compile(r"part-\d{5}-\d{5}-[0-9a-f]{12}\.(snappy|zstd)\.parquet|\.part-.+\.tmp")
 """The files of ranges, also those that a killed export was writing."""
 
 
@@ -192,7 +194,8 @@ class _ExportTask(PlainTask):
         schema = schema.remove(schema.get_field_index(PARTITION_COLUMN))
         records = size = 0
         together: list[pa.RecordBatch] = []
-        with file.open("wb") as stream, pq.ParquetWriter(stream, schema, write_page_checksum=True) as writer:
+        options = {"compression": _COMPRESSION, "write_page_checksum": True}
+        with file.open("wb") as stream, pq.ParquetWriter(stream, schema, **options) as writer:
             for batch in self.reading.read(self.range):
                 check()
                 together.append(batch.select(schema.names).cast(schema))
@@ -230,7 +233,7 @@ def _ranges(
         for file in log.unknown_files(_OURS, done.values()):
             file.unlink()
     missing = [
-        replace(each, file=f"part-{log.number:05d}-{number:05d}-{uuid.uuid4().hex[:12]}.snappy.parquet")
+        replace(each, file=f"part-{log.number:05d}-{number:05d}-{uuid.uuid4().hex[:12]}.zstd.parquet")
         for number, each in enumerate(tasks)
         if each.name not in done
     ]
