@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 
 from formats import Format
 from formats.registry import FORMATS, get_format
-from migrate import export, plan, status, verify
+from migrate import abandon, export, finalize, plan, status, verify
 from migrate.batch.context import Context
 from migrate.batch.importing import pin_table
 from migrate.batch.run import run_with
@@ -131,3 +131,16 @@ def test_an_empty_store_that_was_made_in_part_is_made_again(tmp_path: Path) -> N
     (spec.home / "imported.json").unlink()  # it comes last
     shutil.rmtree(spec.source_path / "0_2")
     assert import_here(spec, table).totals.records_out == 30
+
+
+def test_abandon_and_finalize_leave_no_store_that_was_made_for_it(tmp_path: Path) -> None:
+    table = write_rows(tmp_path / "table", text_rows(30))
+    spec = import_spec(tmp_path, conversion=TEXT | {"allow": ["changelog"]})
+    pin_table(Context(spec), table)
+    abandon(spec)
+    assert not spec.home.exists()
+    import_here(spec, table)
+    finalize(spec)
+    assert not spec.source_path.exists()
+    assert run_with(sorting, Context(spec)).next_step.startswith("already migrated")
+    assert len(DeltaTable(str(table)).file_uris()) == 1
