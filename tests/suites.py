@@ -146,6 +146,7 @@ LONG = (
     "live/faust/test_kills.py",
     "live/faust/test_migrations.py::test_a_partition_that_never_had_a_record_stays_empty[append]",
     "live/kafka_streams/test_program.py",
+    "live/partitions/test_imports.py",
     "live/partitions/test_keys.py::test_other_keys",
     "live/partitions/test_partitions.py::test_a_store_alone",
     "live/partitions/test_partitions.py::test_every_change",

@@ -49,7 +49,7 @@ def test_another_number_of_partitions_survives_it_too(tmp_path: Path, kills: int
     assert tally.kills >= kills
 
 
-@pytest.mark.parametrize("kills", [6, 40])
+@pytest.mark.parametrize("kills", [6, pytest.param(40, marks=pytest.mark.timeout(3600))])
 def test_another_number_of_partitions_survives_it_on_spark(tmp_path: Path, kills: int) -> None:
     goal = Goal(kills=kills, hits=0, seed=13, scenarios=_PARTITIONS, has_events=False)
     tally = kill_all(goal, tmp_path, victims=SparkSubmit)
