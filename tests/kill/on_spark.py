@@ -3,6 +3,8 @@
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -13,7 +15,7 @@ from tests.spark.job import ROOT, SITE_PACKAGES, job_environment
 from tests.spark.processes import kill_session
 from tests.support import make_store, numbered
 
-_COMMAND = ("--master", "local[2]", "--conf", "spark.ui.enabled=false", str(ROOT / "jobs/migrate_job.py"))
+_COMMAND = ("--conf", "spark.ui.enabled=false", str(ROOT / "jobs/migrate_job.py"))
 _PATIENCE_SECONDS = 240.0
 _RECORDS = numbered(24_000)
 
@@ -45,9 +47,13 @@ format = "rocksdb.raw"
 class SparkSubmit:
     """Submits a job for each order to `run`."""
 
+    master = "local[2]"
+    patience = _PATIENCE_SECONDS
+
     def command(self, spec: str) -> list[str]:
         """Its words."""
-        return [str(Path(sys.executable).with_name("spark-submit")), *_COMMAND, "--spec", spec, "--json"]
+        submit = str(Path(sys.executable).with_name("spark-submit"))
+        return [submit, "--master", self.master, *_COMMAND, "--spec", spec, "--json"]
 
     def __enter__(self) -> Self:
         return self
@@ -57,11 +63,21 @@ class SparkSubmit:
 
     def fulfil(self, order: Order, *, log: Path) -> Outcome:
         """Killed after so many seconds, or left alone; `log` gets what it prints."""
+        with self.started(order, log) as process:
+            try:
+                code = process.wait(self.patience if order.after is None else order.after)
+            except subprocess.TimeoutExpired:
+                return Outcome(killed=order.after is not None, code=-signal.SIGKILL, hung=order.after is None)
+        return Outcome(killed=False, code=code)
+
+    @contextmanager
+    def started(self, order: Order, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+        """The job's process, which is killed with all of its own at the end of the block."""
         assert order.command == "run" and order.at is None
         environment = job_environment() | {"PYTHONPATH": f"{SITE_PACKAGES}:{ROOT}"}
         with log.open("wb") as output:
             process = subprocess.Popen(
-                self.command(str(order.spec)),
+                self.command(order.spec),
                 cwd=log.parent,
                 env=environment,
                 stdout=output,
@@ -69,13 +85,10 @@ class SparkSubmit:
                 start_new_session=True,
             )
         try:
-            code = process.wait(_PATIENCE_SECONDS if order.after is None else order.after)
-        except subprocess.TimeoutExpired:
-            return Outcome(killed=order.after is not None, code=-signal.SIGKILL, hung=order.after is None)
+            yield process
         finally:
             kill_session(process.pid)
             process.wait()
-        return Outcome(killed=False, code=code)
 
 
 class Jobs(SparkSubmit):

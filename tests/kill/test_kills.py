@@ -8,6 +8,7 @@ from tests.kill.adapter import kill_adapter
 from tests.kill.harness import Goal, kill_all
 from tests.kill.on_spark import ON_SPARK, Jobs, SparkSubmit
 from tests.kill.scenarios import PARTITIONS, WINDOWS, scenarios
+from tests.kill.sorted_keys import SORTED, Cluster, kill_executors
 from tests.kill.zygote import Zygote
 
 
@@ -55,3 +56,16 @@ def test_another_number_of_partitions_survives_it_on_spark(tmp_path: Path, kills
     tally = kill_all(goal, tmp_path, victims=SparkSubmit)
     assert tally.failures == []
     assert tally.kills >= kills
+
+
+@pytest.mark.parametrize("kills", [6, 40])
+def test_sorted_keys_survive_a_driver_that_is_killed(tmp_path: Path, kills: int) -> None:
+    goal = Goal(kills=kills, hits=0, seed=17, scenarios=(SORTED,), has_events=False)
+    tally = kill_all(goal, tmp_path, victims=Cluster)
+    assert tally.failures == []
+    assert tally.kills >= kills
+
+
+@pytest.mark.parametrize("kills", [6, 40])
+def test_sorted_keys_survive_executors_that_are_killed(tmp_path: Path, kills: int) -> None:
+    assert kill_executors(kills, 19, tmp_path) >= kills
