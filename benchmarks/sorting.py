@@ -64,7 +64,7 @@ def _entries(records: int) -> Iterator[tuple[bytes, bytes]]:
 def sort_keys(route: str, source: str, folder: str, warm_up: str) -> dict[str, Any]:
     """Seconds of the rewriting in a session's first run, and in one after a small run of the same kind."""
     os.environ["PYSPARK_SUBMIT_ARGS"] = _ON_SPARK
-    with spark_context("benchmark", "local[2]", []):
+    with spark_context("benchmark", "local[2]", [], is_sorting=route == "sorted"):
         cold = _rewritten(route, source, Path(folder) / "cold")
         _rewritten(route, warm_up, Path(folder) / "warm-up")
         warm = _rewritten(route, source, Path(folder) / "warm")

@@ -20,6 +20,7 @@ from migrate.batch.chunk.rewrite_chunk import RewriteTask, SplitTask
 from migrate.batch.chunk.sorted_range import SortTask
 from migrate.batch.chunk.task import Task, TaskResult, run_tasks
 from migrate.batch.chunk.write_changelog import ProduceTask
+from migrate.batch.home import load_plan
 from migrate.batch.preflight.check import Check
 from migrate.spec.conversion import conversion_ref
 from migrate.spec.spec import Spec
@@ -77,7 +78,9 @@ class Spark(ExecutorPlugin):
     @contextmanager
     def open(self, spec: Spec, master: str | None) -> Iterator[SparkExecutor]:
         """An executor over a new SparkContext, after the checks. Raises RefusedError."""
-        with spark_context(spec.name, master, files_for_executors(conversion_ref(spec))) as context:
+        plan, files = load_plan(spec.home), files_for_executors(conversion_ref(spec))
+        is_sorting = plan is not None and plan.is_sorted
+        with spark_context(spec.name, master, files, is_sorting=is_sorting) as context:
             executor = SparkExecutor(context)
             executor.check(spec.source_path, spec.home)
             yield executor

@@ -49,7 +49,7 @@ _ADDRESSES = ("spark.driver.bindAddress", "spark.driver.host", *_HOST_NAMES)
 _SUBMIT_OPTIONS = "SPARK_SUBMIT_OPTS"
 """The variable with options of the JVM that Spark starts."""
 _QUICK_START = "-XX:TieredStopAtLevel=1"
-"""What takes long in a run is done by Python: a better compiler costs more than it gives."""
+"""What takes long in a run that does not sort is done by Python: a better compiler costs more than it gives."""
 _OF_JAVA = (_SUBMIT_OPTIONS, "PYSPARK_SUBMIT_ARGS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "LOG4J_CONFIGURATION_FILE")
 _LEVELS = {logging.DEBUG: "debug", logging.INFO: "info", logging.WARNING: "warn"}
 _LOGGING = "org.apache.spark.internal.Logging"
@@ -59,10 +59,13 @@ _DEFAULTS = ("org/apache/spark/log4j2-", "jobs/log4j2.properties")
 
 
 @contextmanager
-def spark_context(name: str, master: str | None, files: list[Path]) -> Iterator[SparkContext]:
+def spark_context(
+    name: str, master: str | None, files: list[Path], *, is_sorting: bool = False
+) -> Iterator[SparkContext]:
     """A context with our packages and the user's `files` on every executor, without a SQL session.
 
-    It ends with the block. A context that was already active is used as it is, and stays.
+    It ends with the block. A context that was already active is used as it is, and stays. `is_sorting`: what takes long
+    is done by the JVM, and not by Python.
 
     With `master=None` spark-submit chooses the master, otherwise `local[*]` is used. Raises RefusedError if there is no
     Java, or if the master does not answer; as `check_master`.
@@ -73,7 +76,7 @@ def spark_context(name: str, master: str | None, files: list[Path]) -> Iterator[
             yield running
         return
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    with running_jvm(is_local=is_local(master)) as jvm:
+    with running_jvm(is_local=is_local(master), is_sorting=is_sorting) as jvm:
         context = _new_context(jvm, name, master)
         try:
             with _with_code(context, files):
@@ -94,11 +97,11 @@ def own_session(context: SparkContext, settings: Mapping[str, str]) -> SparkSess
 
 
 @contextmanager
-def running_jvm(*, is_local: bool) -> Iterator[JVMView]:
+def running_jvm(*, is_local: bool, is_sorting: bool = False) -> Iterator[JVMView]:
     """The JVM that runs already, or one of ours, which ends with the block: a later session has options of its own.
 
-    `is_local`: no other machine has to find it by a name. After an error ours goes on until this process ends: the
-    error asks it for its message. Raises RefusedError without Java.
+    `is_local`: no other machine has to find it by a name. `is_sorting`: it does what takes long. After an error ours
+    goes on until this process ends: the error asks it for its message. Raises RefusedError without Java.
     """
     if is_submitted() or SparkContext._gateway is not None:  # else a JVM would be started by looking for one
         yield gateway().jvm
@@ -109,7 +112,7 @@ def running_jvm(*, is_local: bool) -> Iterator[JVMView]:
     if is_local and os.environ.keys().isdisjoint(_HOST_NAMES):
         variables[_HOST_NAMES[0]] = "localhost"
     with as_file(files("jobs") / "log4j2.properties") as file:  # of a zip it is a copy, for the block alone
-        variables[_SUBMIT_OPTIONS] = submit_options(os.environ, file)
+        variables[_SUBMIT_OPTIONS] = submit_options(os.environ, file, is_sorting=is_sorting)
         with environment_of(variables), host_name_explained():
             ours = gateway()
     yield ours.jvm
@@ -158,12 +161,12 @@ def environment_of(variables: Mapping[str, str]) -> Iterator[None]:
             os.environ |= {} if value is None else {name: value}
 
 
-def submit_options(environment: Mapping[str, str], log4j: Path) -> str:
+def submit_options(environment: Mapping[str, str], log4j: Path, *, is_sorting: bool = False) -> str:
     """The options of our JVM. Those of the user come after ours: the last one of a kind holds.
 
     `log4j`: our configuration, for users without one.
     """
-    options = [_QUICK_START, environment.get(_SUBMIT_OPTIONS, "")]
+    options = [*([] if is_sorting else [_QUICK_START]), environment.get(_SUBMIT_OPTIONS, "")]
     conf = Path(environment.get("SPARK_CONF_DIR") or Path(_find_spark_home(), "conf"))
     if not any("log4j" in environment.get(name, "").lower() for name in _OF_JAVA) and not any(conf.glob("log4j2.*")):
         options.append(f"-Dlog4j2.configurationFile={log4j.as_uri()}")

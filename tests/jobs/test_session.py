@@ -153,3 +153,7 @@ def test_a_jvm_that_runs_already_is_set_to_the_loggers_level(
     given = [call.args for call in jvm.java.lang.System.setProperty.call_args_list]
     assert given == ([] if expected is None else [("stateferry.spark.log", expected)])
     assert context.setConfigLocation.called == (expected is not None)
+
+
+def test_a_jvm_that_sorts_has_its_best_compiler() -> None:
+    assert submit_options({}, OURS, is_sorting=True).split() == [f"-Dlog4j2.configurationFile={OURS.as_uri()}"]
