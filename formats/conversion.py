@@ -159,7 +159,7 @@ class Conversion:
         if self.function is not None and not self._keeps_key(found, record):
             raise InvalidEntryError(
                 "the function changed the key, and the key decides the task that owns the record: "
-                'allow = ["key-change"] if the new key belongs to the same task, or [target] partitions is given'
+                'allow = ["key-change"] if the new key belongs to the same task, or [target] partitions places it'
             )
         self._check_partition(key, converted[0])
         return converted, dropped

@@ -40,7 +40,7 @@ MEANINGS: dict[str, str] = {
     APPLICATION_ID: "the new directory has another id's name, and you make the topics and offsets of that id",
     CHANGELOG: "the changelog topic would still hold records of the old form, which a section [changelog] migrates",
     DROP: "records for which the function returns None are left out; [run] max_dropped or max_dropped_share bounds it",
-    KEY_CHANGE: "keys change, and every new key belongs to the same task as the old one",
+    KEY_CHANGE: "keys change, and every new key belongs to the same task as the old one, or where partitions puts it",
     LOOKS_CONVERTED: "sampled records decode as the new format too, and are of the old one",
     LOST_TOMBSTONES: "keys that were deleted since the snapshot may come back, as the broker may have removed that",
     UNCLEAN_SOURCE: "the application may replay records of the old form into the new store",

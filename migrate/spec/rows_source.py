@@ -18,7 +18,7 @@ _MOVED = ("store", "subtopology", "retention_ms", "segment_ms")
 
 def with_rows_source(spec: dict[str, Any]) -> dict[str, Any]:
     """The spec with the `[source]` that stands for rows, where it has none, and `[target]` has the number of tasks."""
-    if isinstance(old := spec.get("source"), dict) and "rows" in old:
+    if isinstance(old := spec.get("source"), dict) and old.get("rows") is not None:
         raise ValueError("[source] rows: leave [source] out, and a new store is made from rows")
     target = _keys(spec.get("target"))
     if old is not None or "format" not in target or not {"partitions", "subtopology"} & {*target}:
