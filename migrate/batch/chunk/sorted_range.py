@@ -13,7 +13,7 @@ from migrate.batch.chunk.sorting import Note, SortInput, SortWork
 from migrate.engine.engine import Digest, Passed
 from migrate.engine.portable import RecordDigest
 from migrate.engine.sums import RangeSum, sum_of
-from migrate.errors import RefusedError
+from migrate.errors import ChunkFailedError, RefusedError
 from migrate.model.display import plural
 from migrate.model.key_range import show_key
 from migrate.model.plan import Chunk
@@ -224,6 +224,12 @@ def refuse_to_sort(task: SortTask, _: Callable[[], None]) -> Receipt:
 
 
 def written_by(receipts: Iterable[Receipt], task: SortTask) -> list[Receipt]:
-    """Of each range of a wave one receipt. Raises LookupError for a range without any."""
+    """Of each range of a wave one receipt. Raises ChunkFailedError for a range without any."""
     found = {(each.store_partition, each.database, each.number): each for each in receipts}
+    for each in task.ranges:
+        if _place_of(each.chunk) not in found:
+            raise ChunkFailedError(
+                f"{each}: Spark has written it, and its receipt is not in {each.home}",
+                hint="is the work_dir one directory, mounted here and on every worker? then run the command again",
+            )
     return [found[_place_of(each.chunk)] for each in task.ranges]

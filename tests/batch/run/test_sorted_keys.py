@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from formats import StateRecord
-from migrate import DroppedError, InterruptedMigrationError, RefusedError, RejectedError, Spec
+from migrate import ChunkFailedError, DroppedError, InterruptedMigrationError, RefusedError, RejectedError, Spec
 from migrate.batch.chunk.executor import in_process
+from migrate.batch.chunk.sorted_range import SortTask, written_by
 from migrate.batch.context import Context
 from migrate.batch.home import load_plan
 from migrate.batch.run import run_with
@@ -266,3 +267,17 @@ def test_an_old_key_in_the_wrong_task_is_refused(tmp_path: Path) -> None:
     old[1][key] = old[0].pop(key)
     app = make_application(tmp_path / "app", {"orders": old})
     raises(RefusedError, "the key .* is in task 0_1", sort, rekeyed(tmp_path, app, 3))
+
+
+def test_a_range_whose_receipt_is_not_here_is_not_taken_for_written(tmp_path: Path) -> None:
+    spec = rekeyed(tmp_path, make_application(tmp_path / "app", {"orders": [RECORDS]}), 2)
+    waves: list[SortTask] = []
+
+    def follow(event: Event) -> None:
+        if event.name == "chunk.started":
+            waves.append(event.facts["task"])
+
+    run_with(sorting, Context(spec, follow))
+    receipts = [row.receipt for row in read_ledger(spec.home) if row.step == "chunk"]
+    assert len(written_by(receipts, waves[0])) == len(receipts)
+    raises(ChunkFailedError, "its receipt is not in", written_by, receipts[1:], waves[0])
