@@ -27,7 +27,7 @@ def aggregates(folder: str, store: str, kind: str, rounds: int) -> Facts:
     """Seconds of the same aggregate over the source and over Parquet, in turns, after one round that warms up."""
     parquet = Path(folder) / f"rows-{kind}.parquet"
     facts: Facts = {"source": [], "parquet": []}
-    with spark_context("benchmark", "local[2]", []) as context:
+    with spark_context("benchmark", "local[2]", [], is_sorting=True) as context:  # a JVM as users have it
         spark = SparkSession(context)
         register(spark)
         given = {"path": store, "store": "rows", "format": "kafka-streams.key-value"}
