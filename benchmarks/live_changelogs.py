@@ -10,6 +10,7 @@ import shutil
 import statistics
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -40,14 +41,21 @@ def changelog_migration(setting: Setting) -> list[Result]:
     away = Result("changelog-downtime", title, ["from the old version's end", "seconds", "CPU, s"])
     if is_unmeasured(migration, away):
         return [migration, away]
+    with _stopped_application(setting, records) as (old, _):
+        _measure(Migration(old, old.next_version(), source="snapshot"), records, migration, away)
+    return [migration, away]
+
+
+@contextmanager
+def _stopped_application(setting: Setting, records: int) -> Iterator[tuple[Program, Path]]:
+    """An application with so many records, on a broker of its own, and the folder of both."""
     with empty_folder(setting.folder) as folder, running_broker(folder) as broker:
         old = Program(broker.bootstrap, "orders", folder / "app" / "state")
         make_input_topic(old.bootstrap, old.input)
         with App(old, _JVM_FLAGS) as app:
             _send_all(app, _orders(records))
             app.stop()
-        _measure(Migration(old, old.next_version(), source="snapshot"), records, migration, away)
-    return [migration, away]
+        yield old, folder
 
 
 def changelog_restoration(setting: Setting) -> list[Result]:
@@ -57,12 +65,7 @@ def changelog_restoration(setting: Setting) -> list[Result]:
     result = Result("changelog-restoration", title, ["what", "seconds, median", "M records/s", "from its start, s"])
     if is_unmeasured(result):
         return [result]
-    with empty_folder(setting.folder) as folder, running_broker(folder) as broker:
-        old = Program(broker.bootstrap, "orders", folder / "app" / "state")
-        make_input_topic(old.bootstrap, old.input)
-        with App(old, _JVM_FLAGS) as app:
-            _send_all(app, _orders(records))
-            app.stop()
+    with _stopped_application(setting, records) as (old, folder):
         ways = {"restore": _restored_by_us, "Kafka Streams": _restored_by_kafka_streams}
         series = take_turns(setting.rounds, ways, records, lambda way, number: ways[way](old, folder, records, number))
     for name, each in series.items():

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
-from formats import EntryError, Format
 from migrate.batch.chunk.rewrite_chunk import ChunkAttempt, RewriteTask, check_home, discarding
-from migrate.batch.chunk.sorting import Note, SortInput, SortWork
+from migrate.batch.chunk.sorting import Note, SortInput, SortWork, age
 from migrate.engine.engine import Digest, Passed
 from migrate.engine.portable import RecordDigest
 from migrate.engine.sums import RangeSum, sum_of
@@ -182,7 +182,7 @@ class _FamilyWriter:
             if before is None:
                 newest[key] = value
                 continue
-            older, newest[key] = sorted((before, value), key=lambda each: (_time(target, key, each), each))
+            older, newest[key] = sorted((before, value), key=partial(age, target, key))
             lost.append((key, older))
         self.lost = self.lost.plus(sum_of([key for key, _ in lost], [value for _, value in lost], self.family))
         return list(newest), list(newest.values())
@@ -204,15 +204,6 @@ class _FamilyWriter:
             self._sst.finish()
         first, last = (self._ends[0], self._ends[-1]) if self._ends else (None, None)
         return Passed(ENGINE, Digest(*self._read), self._digest.so_far, first, last, shadowed=0, counts=())
-
-
-def _time(known: Format, key: bytes, value: bytes) -> int:
-    """The time of a record in milliseconds; -1: it has none."""
-    try:
-        found = known.decode(key, value).timestamp_ms
-    except EntryError:
-        return -1
-    return -1 if found is None else found
 
 
 def refuse_to_sort(task: SortTask, _: Callable[[], None]) -> Receipt:

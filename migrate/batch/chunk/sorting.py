@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from formats import Conversion
+from formats import Conversion, EntryError, Format
 from formats.partitioners import Partitioner
 from migrate.engine.chunk_source import Inputs, open_inputs
 from migrate.engine.left_out import LeftOut
@@ -73,6 +73,11 @@ class Unplaced(NamedTuple):
     """Bytes of the key and value that were read, of each."""
     notes: Sequence[Note | None] | None = None
     """None: every record is written, and there is nothing to be said."""
+
+    @property
+    def left_out(self) -> list[int]:
+        """Where the records are that do not get into the new store."""
+        return [at for at, note in enumerate(self.notes or ()) if note is not None and note.fate != "written"]
 
 
 class PlacedRecords(NamedTuple):
@@ -146,6 +151,10 @@ class SortWork:
         place = next((each for each in self.key_places if each.store_partition == partition), None)
         return replace(self.stores[store].load(), elsewhere=elsewhere(place))
 
+    def unlimited(self) -> SortWork:
+        """The same, where any number of records may be left out."""
+        return replace(self, fails_on_reject=False, max_dropped=None)
+
     def function_of(self, share: Share) -> Partitioner | None:
         return checked_partitioner(share.partitioner, self.partitioner)
 
@@ -163,9 +172,8 @@ class SortWork:
                 mine = np.flatnonzero(new == number)
                 keys = [records.keys[at] for at in mine.tolist()]
                 numbers[mine] = self.targets.in_place(partitions[number], found.database, keys)
-        for at, note in enumerate(found.notes or ()):
-            if note is not None and note.fate != "written":
-                numbers[at] = self.targets.anywhere(partitions, found.database, records.keys[at])
+        for at in found.left_out:
+            numbers[at] = self.targets.anywhere(partitions, found.database, records.keys[at])
         return PlacedRecords(numbers, found)
 
 
@@ -310,3 +318,12 @@ class _OneRecord(CountRejects):
         if is_written:
             return Note("written", dropped) if dropped else None
         return Note("dropped", dropped) if dropped else Note("not-carried")
+
+
+def age(known: Format, key: bytes, value: bytes) -> tuple[int, bytes]:
+    """What orders records of one key, the newest last: the time, -1 where there is none, then the value."""
+    try:
+        time_ms = known.decode(key, value).timestamp_ms
+    except EntryError:
+        time_ms = None
+    return -1 if time_ms is None else time_ms, value

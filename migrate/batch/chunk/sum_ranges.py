@@ -7,7 +7,7 @@ last one yields the records of the hashes that differ.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -89,7 +89,7 @@ class SumOldTask(PlainTask):
     def work(self, check: Callable[[], None] = never_stop) -> Summed:
         """Read all, as `SortInput.placed`; what the rewriting has left out is left out again."""
         sifter, read, dropped = _Sifter(self.sieve), 0, 0
-        for placed in self.part.placed(replace(self.how, fails_on_reject=False, max_dropped=None), check):
+        for placed in self.part.placed(self.how.unlimited(), check):
             dropped += sum(note.dropped for note in placed.of.notes or () if note is not None)
             read += len(placed.of.records)
             sifter.add(_written(placed), placed.of.records, placed.of.family)
@@ -195,7 +195,7 @@ class FindTask(PlainTask):
 
     def work(self, check: Callable[[], None] = never_stop) -> Summed:
         """The records with their old keys and new values; with the new key, where they had none."""
-        how = replace(self.how, fails_on_reject=False, max_dropped=None)
+        how = self.how.unlimited()
         found: list[FoundRecord] = []
         for placed, olds in self._placed(how, check):
             of = placed.of
@@ -220,7 +220,5 @@ class FindTask(PlainTask):
 def _written(placed: PlacedRecords) -> Numbers:
     """The ranges of records; -1: it is left out."""
     numbers = placed.numbers.astype(np.int64)
-    for at, note in enumerate(placed.of.notes or ()):
-        if note is not None and note.fate != "written":
-            numbers[at] = -1
+    numbers[placed.of.left_out] = -1
     return numbers

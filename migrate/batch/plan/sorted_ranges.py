@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -183,4 +183,4 @@ def _no_sample(work_of: Callable[[Iterable[Chunk]], SortWork], databases: Sequen
         )
         for each in databases
     )
-    return RangeSample(replace(whole, fails_on_reject=False, max_dropped=None))
+    return RangeSample(whole.unlimited())

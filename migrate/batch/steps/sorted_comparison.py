@@ -10,12 +10,12 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import accumulate, chain, pairwise
 
-from formats import Format
 from migrate.batch.chunk.compare_stores import CountTask
 from migrate.batch.chunk.executor import Executor, run_all
-from migrate.batch.chunk.sorting import Targets
+from migrate.batch.chunk.sorting import Targets, age
 from migrate.batch.chunk.sum_ranges import Sieve, SumNewTask, SumOldTask
 from migrate.batch.chunk.task import Task, TaskResult
 from migrate.batch.steps.assemble import by_place
@@ -185,7 +185,7 @@ class SortedComparison:
         for number, family, key in sorted(expected.keys() | actual.keys()):
             database, target = self._database(number), self._how.stores[self._store(number)].load().target
             wanted, there = expected.get((number, family, key), []), actual.get((number, family, key))
-            right = _newest(target, key, wanted) if wanted else None
+            right = max(wanted, key=partial(age, target, key)) if wanted else None
             if right == there:
                 there = None if len(wanted) > 1 and not self._may_collide else there  # the other one is missing
             if right != there:
@@ -222,14 +222,6 @@ def _first(places: list[int], found: _Read) -> tuple[list[int], list[int]]:
     sizes = [found.olds.get(each, _NOTHING).records + found.news.get(each, _NOTHING).records for each in places]
     count = max(1, bisect_right([*accumulate(sizes)], _MOST_RECORDS))
     return places[:count], places[count:]
-
-
-def _newest(target: Format, key: bytes, values: Sequence[bytes]) -> bytes:
-    def order(value: bytes) -> tuple[int, bytes]:
-        time_ms = target.decode(key, value).timestamp_ms
-        return -1 if time_ms is None else time_ms, value
-
-    return max(values, key=order)
 
 
 def _digests(receipt: Receipt | None) -> tuple[tuple[int, str], ...]:
