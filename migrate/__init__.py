@@ -57,8 +57,9 @@ _HOMES = {
     "migrate.model.exports": "ExportReport",
     "migrate.model.preview": "RejectReason Shown",
     "migrate.model.reports": (
-        "AbandonReport Behind CatchUpReport ChangelogReport Column Concern Held RejectsReport RestoreReport "
-        "RunReport SetBack SnapshotReport StatusReport SwitchReport TailReport Throughput VerifyReport Verifying"
+        "AbandonReport Behind CatchUpReport ChangelogReport Column Concern Held ImportedTable RejectsReport "
+        "RestoreReport RunReport SetBack SnapshotReport StatusReport SwitchReport TailReport Throughput VerifyReport "
+        "Verifying"
     ),
     "migrate.model.run_history": "ChunkDone RunHistory RunSummary StepDone",
     "migrate.queries.open.partition": "StoreDefinition",

@@ -90,6 +90,7 @@ from migrate.model.reports import ChangelogReport as ChangelogReport
 from migrate.model.reports import Column as Column
 from migrate.model.reports import Concern as Concern
 from migrate.model.reports import Held as Held
+from migrate.model.reports import ImportedTable as ImportedTable
 from migrate.model.reports import RejectsReport as RejectsReport
 from migrate.model.reports import RestoreReport as RestoreReport
 from migrate.model.reports import RunReport as RunReport

@@ -21,7 +21,7 @@ from migrate.batch.preflight.checklist import Preflight
 from migrate.batch.preflight.directories import bytes_to_copy, space_needed
 from migrate.batch.preflight.doctor import not_run
 from migrate.batch.source.changelog_ends import ChangelogEnds, restored_from
-from migrate.batch.source.restored_source import import_record
+from migrate.batch.source.restored_source import import_record, imported_table
 from migrate.batch.source.snapshot import has_snapshot
 from migrate.batch.source.source import target_system
 from migrate.batch.status.run_report import already_migrated
@@ -42,8 +42,11 @@ from migrate.dry_run.source_reader import Options, SourceReader
 from migrate.dry_run.verdict import NEEDED_TO_READ, conversion_checks, make_verdict
 from migrate.errors import MigrationError, SpecError, system_errors_explained
 from migrate.model.events import Listener, ignore
+from migrate.model.key_range import KeyRange
 from migrate.model.packages import VERSION
 from migrate.model.plan import Chunk, DatabasePlan
+from migrate.model.reports import ImportedTable
+from migrate.model.restored import ImportRecord
 from migrate.spec.allowed import CHANGELOG
 from migrate.spec.changelog_way import changelog_note, is_undecided, takes_times, way_of
 from migrate.spec.fingerprint import checked_code, tracking_imports
@@ -148,7 +151,9 @@ class _DryRun:
     def _put_together(self, finished: str | None, reader: SourceReader | None) -> DryRunReport:
         spec, found, tried, changelogs, cost, warning = self._spec, None, None, None, None, None
         if reader is not None:
-            found, tried, changelogs = reader.found, reader.tried, self._changelogs(reader)
+            if not spec.source.rows:
+                found, tried = reader.found, reader.tried
+            changelogs = self._changelogs(reader)
             cost, warning = self._retry(partial(self._cost, reader, changelogs))
         return DryRunReport(
             name=spec.name,
@@ -163,6 +168,7 @@ class _DryRun:
             seconds=round(time.monotonic() - self._started, 3),
             is_estimate=self._preflight.is_in_use,
             state=self._state(),
+            imported=self._imported(),
             found=found,
             tried=tried,
             segments=() if found is None or not spec.has_segments else tuple(self._segmentations()),
@@ -176,6 +182,12 @@ class _DryRun:
             checks=tuple(self._checks),
             verdict=make_verdict(self._checks, finished=finished, next_step=self._next_step(), tried=tried),
         )
+
+    def _imported(self) -> ImportedTable | None:
+        try:
+            return imported_table(self._spec)
+        except MigrationError:  # a check says that the record is damaged
+            return ImportedTable()
 
     def _segmentations(self) -> Iterator[Segmentation]:
         source, target = self._preflight.source, target_system(self._spec)
@@ -320,8 +332,10 @@ class _DryRun:
 
     def _cost(self, reader: SourceReader, changelogs: ChangelogPlan | None) -> tuple[Cost, str | None]:
         """The cost of a run, and a warning about its chunk size."""
-        spec, found, (chunks, done) = self._spec, reader.found, self._left(reader.chunks)
-        piece = reader.piece or typical(max(1, found.record_bytes // max(1, found.records)))
+        spec, found, record = self._spec, reader.found, import_record(self._spec)
+        chunks, done = self._left(reader.chunks if record is None else [*self._of_rows(record)])
+        records, size = (found.records, found.record_bytes) if record is None else (record.rows, record.row_bytes)
+        piece = reader.piece or typical(max(1, size // max(1, records)))
         copied = 0 if self._preflight.is_snapshot_current else bytes_to_copy(spec, self._preflight.source)
         sizes = tuple(chunk.estimated_bytes for chunk in chunks)
         load = Load(
@@ -353,7 +367,23 @@ class _DryRun:
             required_bytes=space_needed(self._databases, copied_bytes=copied),
             free_bytes=shutil.disk_usage(existing_parent(spec.home)).free,
         )
+        if record is not None:  # files of rows take about what those of records do
+            cost = cost.model_copy(update={"new_bytes": record.size, "peak_bytes": record.size})
         return cost, chunk_size_warning(load)
+
+    def _of_rows(self, record: ImportRecord) -> Iterator[Chunk]:
+        """About the ranges of new keys that a run would cut."""
+        each = record.row_bytes // len(self._databases)
+        count = max(1, -(-each // self._spec.run.chunk_size))
+        for plan in self._databases:
+            for number in range(count):
+                yield Chunk(
+                    store_partition=plan.store_partition,
+                    database=plan.database,
+                    number=number,
+                    keys=KeyRange(),
+                    estimated_bytes=each // count,
+                )
 
     def _state(self) -> str:
         try:
@@ -362,12 +392,8 @@ class _DryRun:
             return "damaged"
 
     def _warnings(self) -> tuple[str, ...]:
-        if (record := import_record(self._spec)) is not None:
-            rows = sum(file.rows for file in record.files)
-            return (
-                f"the records are the {rows:,} rows of version {record.version} of {record.table}: what is said here "
-                "of an old store is of an empty one",
-            )
+        if self._spec.source.rows:
+            return ()
         try:
             return (
                 *self._retry(self._preflight.source.warnings),

@@ -10,7 +10,7 @@ from migrate.model.changelogs import Way
 from migrate.model.engine_choice import EngineChoice
 from migrate.model.plan import Chunk
 from migrate.model.preview import RejectReason, Shown
-from migrate.model.reports import Held
+from migrate.model.reports import Held, ImportedTable
 from migrate.model.values import Report, Value
 
 
@@ -373,6 +373,8 @@ class DryRunReport(Report):
     """The application runs, or may run: the report shows one moment of it."""
     state: str
     """State of a migration that was started with this spec: see `status`."""
+    imported: ImportedTable | None = None
+    """The rows that are the old records, where `import` makes the store; `found` and `tried` are None then."""
     found: Inventory | None
     tried: SampleConversion | None
     segments: tuple[Segmentation, ...] = ()

@@ -178,6 +178,23 @@ class Behind(Value):
         return f"{'up to ' if self.is_most else ''}{plural(self.records, 'record')}"
 
 
+class ImportedTable(Value):
+    """The rows that `import` makes a store of, where there is no old store."""
+
+    table: Path | None = None
+    """The directory of the Delta table; None: `import` has not named it yet."""
+    version: int | None = None
+    rows: int = 0
+    files: int = 0
+    size: int = 0
+    """Bytes of those files."""
+
+    def __str__(self) -> str:
+        if self.table is None:
+            return "of a table, which `stateferry import` names"
+        return f"{plural(self.rows, 'row')} of version {self.version} of {self.table}"
+
+
 class StandingReport(Report):
     """Where a migration stands, by its plan and ledger."""
 
@@ -195,6 +212,8 @@ class StandingReport(Report):
     changelogs: tuple[ChangelogReport, ...] = ()
     """Those that were written, tails included; none where the changelog stays as it is."""
     published: Path | None = None
+    imported: ImportedTable | None = None
+    """The rows that are the old records; None: there is an old store."""
     next_step: str
 
 

@@ -98,3 +98,17 @@ class ImportRecord(Stored):
     """The types of the table's columns."""
     segments: tuple[str, ...] = ()
     """Of a windowed store, the RocksDB directories that its rows belong in."""
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of the row groups, before compression."""
+        return sum(sum(file.groups) for file in self.files)

@@ -1,5 +1,6 @@
 """`import`: the rows of a table become the store that they were exported from, or a new one."""
 
+import html
 import shutil
 from pathlib import Path
 
@@ -9,11 +10,17 @@ from deltalake import DeltaTable
 
 from formats import Format
 from formats.registry import FORMATS, get_format
-from migrate import abandon, export, finalize, plan, status, verify
+from migrate import DryRunReport, Spec, abandon, export, finalize, plan, status, verify
+from migrate import report as history
 from migrate.batch.context import Context
 from migrate.batch.importing import pin_table
 from migrate.batch.run import run_with
 from migrate.queries.side_by_side import SideBySideStores
+from migrate.show.output import Output
+from migrate.show.page.dry_run_page import dry_run_page
+from migrate.show.page.run_page import run_page
+from migrate.show.text.plan_text import show_plan
+from migrate.show.text.report_text import show_history, show_run, show_status
 from migrate.spec.spec import parse_spec
 from tests.shared.imports import (
     FORMAT,
@@ -113,15 +120,33 @@ def test_the_version_stays_the_same(tmp_path: Path) -> None:
     assert (done.state, "the table is as it was" in done.next_step) == ("published", True)
 
 
-def test_a_plan_says_that_the_rows_are_the_records(tmp_path: Path) -> None:
-    table = write_rows(tmp_path / "table", text_rows(30))
+def test_reports_show_the_table_and_no_empty_old_store(tmp_path: Path) -> None:
+    table = write_rows(tmp_path / "table", text_rows(3000))
     spec = import_spec(tmp_path, conversion=TEXT | {"allow": ["changelog"]})
+    assert status(spec).next_step == "stateferry import SPEC --from TABLE"
+    for text in shown(spec, plan(spec)):
+        assert "of a table, which `stateferry import` names" in text
     pin_table(Context(spec), table, None)
-    found = plan(spec)
-    assert found.verdict.exit_code == 0
-    assert found.warnings == (
-        f"the records are the 30 rows of version 0 of {table}: what is said here of an old store is of an empty one",
-    )
+    found, size = plan(spec), sum(each.stat().st_size for each in table.glob("*.parquet"))
+    assert (found.verdict.exit_code, found.warnings, found.found, found.tried) == (0, (), None, None)
+    assert found.cost is not None
+    assert found.cost.new_bytes == size
+    assert size <= found.cost.required_bytes < 2 * size
+    assert found.sorting is not None
+    assert 30 * 3000 < found.sorting.bytes < 60 * 3000
+    assert found.imported == status(spec).imported
+    done = import_here(spec, table)
+    texts = *shown(spec, found), " ".join(show_run(done, Output())), dry_run_page(found), run_page(history(spec))
+    for text in texts:
+        assert f"3,000 rows of version 0 of {table}" in html.unescape(text)
+        assert str(spec.source_path) not in text
+
+
+def shown(spec: Spec, found: DryRunReport) -> list[str]:
+    """As text, without line breaks: what `status`, `report` and `plan` say."""
+    output = Output()
+    texts = show_status(status(spec), output), show_history(history(spec), output), show_plan(found, output)
+    return [" ".join(" ".join(lines).split()) for lines in texts]
 
 
 def test_an_empty_store_that_was_made_in_part_is_made_again(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from migrate.batch.plan.repartition import cut_shares, new_partitions, of_old_pa
 from migrate.batch.plan.sample import KnownTimes, SampleError, check_sample, check_segments, with_places
 from migrate.batch.plan.sorted_ranges import cut_new_keys, cut_rows, sort_work
 from migrate.batch.plan.target_layout import new_partition
+from migrate.batch.source.restored_source import import_record
 from migrate.batch.source.snapshot import snapshot_directories
 from migrate.batch.source.source import Source, is_another_system, read_store, source_system
 from migrate.engine.chunk_source import inputs_of, open_inputs
@@ -40,7 +41,12 @@ def plan_databases(
     `is_rekeyed`: new keys decide which of the new store partitions has a record.
     """
     if spec.target.partitions is not None:
-        return plan_shares(spec, source.partitions, source.directories, conversion, read, is_rekeyed=is_rekeyed)
+        shares = plan_shares(spec, source.partitions, source.directories, conversion, read, is_rekeyed=is_rekeyed)
+        record = import_record(spec)
+        if record is None:
+            return shares
+        size = record.size // (len(shares) or 1)  # the old store is empty: the rows are as large as the new one
+        return tuple(each.model_copy(update={"data_bytes": size}) for each in shares)
     return tuple(
         plan
         for partition in source.partitions

@@ -140,6 +140,8 @@ def check_target_name(spec: Spec, source: Source) -> str | InconclusiveCheck:
     if name in ids:
         return f"its name is the application's id: {name}"
     known = " or ".join(sorted(ids))
+    if not ids and spec.source.rows:
+        return f"its name must be the id of the application that opens it: {name}"
     if not ids:
         unknown = f"no file in {source.path} names a changelog, so that the application's id is not known"
         if name == source.path.name:

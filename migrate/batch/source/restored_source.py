@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from migrate.batch.home import IMPORTED_RECORD, RESTORED_RECORD, parse_record
 from migrate.errors import RefusedError
+from migrate.model.reports import ImportedTable
 from migrate.model.restored import ImportRecord, RestoredRecord
 from migrate.spec.spec import Spec
 from migrate.stores.regular_files import read_regular
@@ -26,6 +29,22 @@ def import_record(spec: Spec) -> ImportRecord | None:
     if not spec.source.rows or not file.exists():
         return None
     return parse_record(ImportRecord, file, read_regular(file), IMPORT_AGAIN)
+
+
+def imported_table(spec: Spec) -> ImportedTable | None:
+    """What reports say of those rows; None: the migration has an old store. Raises RefusedError as above."""
+    if not spec.source.rows:
+        return None
+    record = import_record(spec)
+    if record is None:
+        return ImportedTable()
+    return ImportedTable(
+        table=Path(record.table),
+        version=record.version,
+        rows=record.rows,
+        files=len(record.files),
+        size=record.size,
+    )
 
 
 def check_made(spec: Spec) -> None:

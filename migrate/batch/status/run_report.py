@@ -15,6 +15,7 @@ from migrate.batch.ledger.changelog_standing import changelog_reports
 from migrate.batch.ledger.dead_letters import dead_letter_columns
 from migrate.batch.ledger.gates import concerns_of, not_accepted, require_acceptance
 from migrate.batch.ledger.standing import Standing
+from migrate.batch.source.restored_source import imported_table
 from migrate.batch.status.next_step import next_step
 from migrate.batch.status.status import rewriting_of, throughput_of
 from migrate.errors import RefusedError
@@ -104,6 +105,7 @@ def run_report(
         verification=outcome.verification,
         new_stores=tuple(standing.assembled.values()),
         published=published,
+        imported=imported_table(context.spec),
         dead_letters=dead_letters,
         dead_letter_columns=() if dead_letters is None else dead_letter_columns(),
         concerns=(*concerns, *retention_concerns(standing)),

@@ -15,6 +15,7 @@ from migrate.batch.ledger.changelog_standing import changelog_reports
 from migrate.batch.ledger.gates import not_accepted
 from migrate.batch.ledger.standing import Standing, StandingReader, read_standing
 from migrate.batch.run_lock import pid_at_work
+from migrate.batch.source.restored_source import imported_table
 from migrate.batch.status.next_step import following, next_step, work_in_progress
 from migrate.batch.status.reject_reasons import reject_reasons
 from migrate.errors import system_errors_explained
@@ -63,7 +64,10 @@ def status_of(
     """The report of `status`; `behind`, `held`: what the new stores lack, where the broker was asked."""
     plan, state, left = standing.plan, standing.state, standing.pending
     if plan is None:
-        return StatusReport(name=spec.name, state=state, next_step=next_step(spec, standing, state))
+        imported = imported_table(spec)
+        is_unnamed = imported is not None and imported.table is None
+        step = "stateferry import SPEC --from TABLE" if is_unnamed else next_step(spec, standing, state)
+        return StatusReport(name=spec.name, state=state, imported=imported, next_step=step)
     size_left = sum(chunk.estimated_bytes for chunk in left)
     size = sum(chunk.estimated_bytes for chunk in plan.chunks)
     concerns = every_concern(spec, standing)
@@ -93,6 +97,7 @@ def status_of(
         rejects=rejects,
         revision=len(standing.revisions),
         published=standing.published,
+        imported=imported_table(spec),
         next_step=following,
     )
 

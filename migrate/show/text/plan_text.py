@@ -58,11 +58,7 @@ def show_plan(report: DryRunReport, output: Output) -> list[str]:
     if report.found is not None:
         lines += _section(layout, "Old store", _found(report.found))
         lines += layout.facts(_partitions(report.found, is_complete=is_complete), indent=2, label=_LABEL)
-    if report.tried is not None:
-        lines += _section(
-            layout, "Conversion", _tried(report.tried) | {"changelog": "" if report.changelogs else report.changelog}
-        )
-        lines += [line for example in report.tried.examples for line in _example(example, layout)]
+    lines += _conversion(report, layout)
     if report.segments and report.found is not None:
         lines += _section(layout, "Segments", _segments(report.segments, report.found, is_complete=is_complete))
     if report.cost is not None:
@@ -75,6 +71,14 @@ def show_plan(report: DryRunReport, output: Output) -> list[str]:
     if others := [check for check in report.checks if check not in failed]:
         lines += [*layout.title("Checks"), *show_checks(others, output)]
     return lines if len(lines) <= _ONE_SCREEN else [*lines, "", *verdict]
+
+
+def _conversion(report: DryRunReport, layout: Layout) -> list[str]:
+    changelog = {"changelog": "" if report.changelogs else report.changelog}
+    if report.tried is None:
+        return _section(layout, "Conversion", changelog) if report.imported and report.cost else []
+    lines = _section(layout, "Conversion", _tried(report.tried) | changelog)
+    return [*lines, *(line for example in report.tried.examples for line in _example(example, layout))]
 
 
 def _section(layout: Layout, title: str, rows: Rows) -> list[str]:
@@ -111,8 +115,9 @@ def _spec(report: DryRunReport) -> Rows:
     is_beside = report.changelogs is not None and report.changelogs.way == "new-topic"
     place = "is put beside the old one" if is_beside else "takes the place of the old one"
     in_place = f"{place} at stateferry cutover; built in {report.work_dir}"
+    old = f"{report.source}" + (f" ({', '.join(report.stores)})" if report.stores else "")
     return {
-        "old store": f"{report.source}" + (f" ({', '.join(report.stores)})" if report.stores else ""),
+        **({"old store": old} if report.imported is None else {"rows": str(report.imported)}),
         "new store": in_place if report.target is None else str(report.target),
         "state": "" if report.state == "not started" else report.state,
         "engine": "" if report.engine is None else str(report.engine),

@@ -24,6 +24,7 @@ from migrate.model.reports import (
     RunReport,
     SetBack,
     SnapshotReport,
+    StandingReport,
     StatusReport,
     SweepReport,
     SwitchReport,
@@ -63,7 +64,7 @@ def show_run(report: RunReport, output: Output) -> list[str]:
     """What a run did, and where its result is."""
     rows = {
         "migration": f"{report.name}: {report.source_format} -> {report.target_format}",
-        "source": f"{report.source} ({plural(report.store_partitions, 'store partition')})",
+        **_origin(report, f"{report.source} ({plural(report.store_partitions, 'store partition')})"),
         "chunks": f"{report.totals.chunks} of {report.chunks_planned}"
         + (f", {report.chunks_done_before} of them by earlier runs" if report.chunks_done_before else ""),
         **facts_of_totals(report.totals),
@@ -89,7 +90,7 @@ def show_status(report: StatusReport, output: Output) -> list[str]:
 
 def status_facts(report: StatusReport, output: Output) -> dict[str, str]:
     """The state of a migration as labelled facts."""
-    rows = {"migration": report.name, "state": report.state}
+    rows = {"migration": report.name, **_origin(report, ""), "state": report.state}
     if report.migration_id is not None:
         rows |= {
             "chunks": f"{_chunks(report)} ({share(report.share_done)})",
@@ -107,6 +108,10 @@ def status_facts(report: StatusReport, output: Output) -> dict[str, str]:
         }
     rows["next"] = report.next_step
     return rows | _ids(report.migration_id, f"plan revision {report.plan_revision}", output)
+
+
+def _origin(report: StandingReport, source: str) -> dict[str, str]:
+    return {"source": source} if report.imported is None else {"rows": str(report.imported)}
 
 
 def _chunks(report: StatusReport | RunHistory) -> str:
@@ -344,7 +349,7 @@ def show_history(history: RunHistory, output: Output) -> list[str]:
     """What a migration has done, its state, and a table of its runs."""
     facts = {
         "migration": f"{history.name}: {history.source_format} -> {history.target_format}",
-        "source": str(history.source),
+        **_origin(history, str(history.source)),
         "state": history.state,
     }
     if history.migration_id is not None:
