@@ -36,7 +36,7 @@ from migrate.dry_run.dry_run_report import (
     SegmentPlanned,
     SortingPlan,
 )
-from migrate.dry_run.estimate import SORTING, Load, chunk_size_warning, cost_of, typical
+from migrate.dry_run.estimate import SORTING, SQL_START, Load, chunk_size_warning, cost_of, typical
 from migrate.dry_run.partition_steps import partitions_plan
 from migrate.dry_run.source_reader import Options, SourceReader
 from migrate.dry_run.verdict import NEEDED_TO_READ, conversion_checks, make_verdict
@@ -270,6 +270,7 @@ class _DryRun:
             wave_size=self._spec.run.wave_size,
             waves=self._waves(left),
             times_slower=SORTING,
+            start_seconds=SQL_START,
         )
 
     def _waves(self, size: int) -> int:

@@ -351,6 +351,8 @@ class SortingPlan(Value):
     """How many jobs of Spark that makes: each reads the old store from its beginning to its end."""
     times_slower: float
     """How much longer a wave takes, about, than chunks of the same bytes that are not sorted."""
+    start_seconds: float = 0.0
+    """What the first query of a session takes besides, about."""
 
 
 class DryRunReport(Report):

@@ -41,6 +41,7 @@ DRIVER = 0.1  # the driver's share of both
 SST = 0.0003  # the driver's time to read the metadata of an SST
 PARTITION = 0.02  # the driver's time to plan, assemble and publish a store partition
 SPARK_START = 3.5
+SQL_START = 15.0  # more where Spark sorts: its first query is planned and compiled
 SLOT = 0.65  # what each slot of a host adds to its first one
 PROCESS_BYTES = 180 * MIB  # of the driver
 WORKER_BYTES = 220 * MIB  # with the native engine; 60 less without it
@@ -229,7 +230,7 @@ def estimate(load: Load) -> Estimate:
         rewrite = SORTING * rewrite + (load.waves - 1) * one_pass(piece.rewrite_seconds)
     return Estimate(
         plan=load.ssts * SST + load.store_partitions * PARTITION / 2 + load.copied_bytes / COPIED_PER_SECOND,
-        start=SPARK_START if load.slots > 1 or load.waves else 0.0,
+        start=(SPARK_START if load.slots > 1 or load.waves else 0.0) + (SQL_START if load.waves else 0.0),
         rewrite=rewrite,
         assemble=load.store_partitions * PARTITION / 2,
         verify=0.0 if load.verify == "off" else one_pass(piece.verify_seconds(load.verify)),

@@ -61,6 +61,8 @@ def _parts() -> Iterator[str]:
         yield f"| {what} | {seconds * 1000:.3g} ms | {name} |"
     yield f"| the driver's share of a chunk and of its task | {parts.DRIVER:.0%} | `driver` |"
     yield f"| Spark's start | {parts.SPARK_START:.3g} s | `start` |"
+    first = "what more the first query takes, where Spark sorts new keys"
+    yield f"| {first} | {parts.SQL_START:.3g} s | `sorting`, cold less warm |"
     yield f"| what a slot adds to the first one of its host | {parts.SLOT} | `slots`, with two |"
     yield f"| memory of the driver's process | {parts.PROCESS_BYTES >> 20} MiB | `driver` |"
     yield f"| memory of a worker's process | {parts.WORKER_BYTES >> 20} MiB | `memory` |"

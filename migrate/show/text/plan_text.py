@@ -102,11 +102,12 @@ def sorting_rows(plan: SortingPlan | None) -> Rows:
     """Labels and texts of what it takes to sort the new keys."""
     if plan is None:
         return {}
+    start = f"{duration(plan.start_seconds)} until Spark's SQL is at work"
     waves = f"{plural(plan.waves, 'wave')} of at most {size(plan.wave_size)} ([run] wave_size)"
     return {
         "why": plan.why,
         "price": f"Spark sorts {size(plan.bytes)} of keys and values in {waves}, each of which reads the whole store; "
-        f"about {plan.times_slower:g} times as long as without",
+        f"about {plan.times_slower:g} times as long as without, and {start}",
         "room": f"{size(min(plan.bytes, plan.wave_size))} in Spark's local directories (spark.local.dir)",
     }
 
