@@ -158,8 +158,9 @@ class Conversion:
         self._check_expiry(found, record, has_key=converted[0] == key)
         if self.function is not None and not self._keeps_key(found, record):
             raise InvalidEntryError(
-                "the function changed the key, and the key decides the task that owns the record: "
-                'allow = ["key-change"] if the new key belongs to the same task, or [target] partitions places it'
+                "the function changed the key, which decides the task that owns the record: if that is meant, "
+                '[conversion] allow = ["key-change"] says so; the new key must belong to the same task, unless '
+                "[target] partitions places records by it"
             )
         self._check_partition(key, converted[0])
         return converted, dropped
