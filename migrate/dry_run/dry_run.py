@@ -238,7 +238,7 @@ class _DryRun:
         at_broker = self._preflight.at_broker
         plan = changelog_plan(at_broker, reader.found, self._options.slots)
         self._checks += subject_checks(at_broker)
-        if plan.way != "none":
+        if plan.way != "none" and not self._spec.source.rows:  # of which no row is read here
             self._checks.append(message_check(at_broker, reader.tried))
             self._checks += retention_checks(at_broker, reader.logged_times, reader.found.records)
         return plan

@@ -22,6 +22,8 @@ REACH_SECONDS = 10.0
 """A broker that does not answer a first question within this time is not there."""
 REQUEST_SECONDS = 30.0
 """The broker has so long to answer a request."""
+BROKERS_DEFAULT = -1
+"""So many replicas of a new topic as the broker gives one by its own settings."""
 _SHORTEST_SECONDS = 1.0
 _ACCEPTED_SECONDS: dict[str, float] = {}
 """How long transactions may be at brokers that refused longer ones to this process, which tries those no more."""

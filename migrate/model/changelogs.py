@@ -83,6 +83,11 @@ class Topics(Stored):
         """The old topic's name by each new one's."""
         return {each.new_topic: each.topic for each in self.changelogs}
 
+    @property
+    def is_first(self) -> bool:
+        """Whether the new topics have no old ones: the store is made from rows."""
+        return self.way == "new-topic" and all(new == old for new, old in self.names.items())
+
     def partitions_of(self, new_topic: str, old: int) -> int:
         """How many partitions a new topic has, where the old one has `old`."""
         return sum(each.is_split and each.new_topic == new_topic for each in self.changelogs) or old

@@ -20,6 +20,7 @@ _TWO_WAYS = (
     f"or {_APPEND}"
 )
 _RENAME = "name a new store in [target] store: its changelog is a new topic"
+_MADE = "the new store's changelog is made with it, and a restore from it gives the same store"
 _NOTES = {
     "new-topic": "the new store has a changelog of its own, and a restore from it gives the same store; the old store "
     "keeps the old changelog",
@@ -46,21 +47,26 @@ def is_rewritten(spec: Spec, conversion: Conversion) -> bool:
 
 def way_of(spec: Spec, conversion: Conversion) -> Way:
     """How the changelog comes to fit the new store; without `[changelog]`, we do nothing to it."""
-    if spec.changelog is None or not is_rewritten(spec, conversion):
+    if spec.changelog is None or not (spec.source.rows or is_rewritten(spec, conversion)):
         return "none"
     return spec.changelog.way or "new-topic"
 
 
 def is_undecided(spec: Spec, conversion: Conversion) -> bool:
     """Whether nothing says where the new records go, which `check_way` refuses."""
-    return way_of(spec, conversion) == "new-topic" and not spec.target.store_names
+    return way_of(spec, conversion) == "new-topic" and not _has_new_topic(spec)
 
 
 def stated_way(spec: Spec) -> Way:
     """The way of a spec that `check_way` has accepted: what the conversion does is not asked again."""
     if spec.changelog is None:
         return "none"
-    return spec.changelog.way or ("new-topic" if spec.target.store_names else "none")
+    return spec.changelog.way or ("new-topic" if _has_new_topic(spec) else "none")
+
+
+def _has_new_topic(spec: Spec) -> bool:
+    """Whether the new store has a topic that the old one has not: it has another name, or there is no old one."""
+    return bool(spec.target.store_names or spec.source.rows)
 
 
 def new_names(spec: Spec) -> dict[str, str]:
@@ -75,7 +81,7 @@ def check_way(spec: Spec, conversion: Conversion, *, can_rename: bool = True) ->
     `can_rename`: whether stores of the system can have another name.
     """
     section = spec.changelog
-    if section is None:
+    if section is None or spec.source.rows:  # of which `check_rows_source` has refused what does not go with it
         return
     for format in (conversion.source, conversion.target):
         _check_has_changelog(spec, format)
@@ -223,7 +229,7 @@ def sees_times(spec: Spec, conversion: Conversion) -> bool:
 def changelog_note(spec: Spec, conversion: Conversion) -> str:
     """What the operator must know about the changelog, in one sentence; every step reports it."""
     if (way := way_of(spec, conversion)) != "none":
-        return _NOTES[way]
+        return _MADE if spec.source.rows else _NOTES[way]
     if not conversion.source.has_changelog and not conversion.target.has_changelog:
         return "no changelog is involved"
     if spec.target.partitions is not None or is_rewritten(spec, conversion):

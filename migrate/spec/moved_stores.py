@@ -40,7 +40,7 @@ def check_partitions(source: SourceSection, target: TargetSection, changelog: Ch
                 'does not go with [changelog] timestamps = "changelog": take those over in a spec of their own',
             ),
             (
-                not target.store_names,
+                not (target.store_names or source.rows),
                 "with [changelog] needs a new name, in [target] store or stores: the new changelog is another topic, "
                 "with the new number of partitions",
             ),

@@ -82,8 +82,8 @@ def check_rows_source(
         "[target] retention_ms and segment_ms are of windowed and session stores": not known.is_segmented
         and (source.retention_ms is not None or source.segment_ms is not None),
         "[conversion] function has no old record: change the rows instead": conversion.function is not None,
-        "[changelog] does not go with it yet: leave it out, and see docs/rows.md for what the application does "
-        "then": changelog is not None,
+        "[changelog] way, timestamps and missing are about an old changelog": changelog is not None
+        and (changelog.way, changelog.timestamps, changelog.missing) != (None, "default", None),
     }
     for why in (why for why, is_so in problems.items() if is_so):
         raise ValueError(f"a spec without [source] makes a new store from rows: {why}")

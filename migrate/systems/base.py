@@ -23,6 +23,7 @@ from migrate.model.store_partition import ChangelogOffsets, Line, Segment, Store
 from migrate.stores.regular_files import Folder
 
 _T = TypeVar("_T")
+_ADDITIONAL_RETENTION_MS = 24 * 60 * 60 * 1000
 
 
 class StoreLayout(ABC):
@@ -160,6 +161,17 @@ class ChangelogNames:
         """The topic of the new store of this name, where the old one has `topic`, which is its own."""
         new = partition.model_copy(update={"store": store})
         return topic.removesuffix(self.topic("", partition)) + self.topic("", new)
+
+    def settings(self, retention_ms: int | None) -> dict[str, str]:
+        """The settings with which the application would make the topic; `retention_ms`: of a windowed store.
+
+        Source: org.apache.kafka.streams.processor.internals.WindowedChangelogTopicConfig, and its neighbour for other
+        stores; windowstore.changelog.additional.retention.ms has its default.
+        """
+        kept = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
+        if retention_ms is None:
+            return kept
+        return kept | {"cleanup.policy": "compact,delete", "retention.ms": str(retention_ms + _ADDITIONAL_RETENTION_MS)}
 
     def store(self, application: str, topic: str) -> str | None:
         """The store of which a topic of the application's is the changelog; None: it is another topic."""

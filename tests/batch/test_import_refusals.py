@@ -51,7 +51,6 @@ def refused(kind: type[MigrationError], message: str, spec: Spec, table: Path, v
         ({"conversion": {"function": "a:b"}}, "change the rows instead"),
         ({"conversion": {"key": {"from": {"serde": "string"}, "to": {"serde": "string"}}}}, "rows have types of their"),
         ({"conversion": {"key": {"to": {"serde": "text"}}}}, "unknown serde 'text': did you mean 'string'"),
-        ({"changelog": {"bootstrap": "localhost:9092"}}, r"\[changelog\] does not go with it yet"),
     ],
 )
 def test_a_spec_that_is_not_one_of_an_import(tmp_path: Path, sections: dict[str, Any], message: str) -> None:

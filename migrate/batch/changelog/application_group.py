@@ -135,7 +135,7 @@ def check_group(cluster: Cluster, application: str, spec: Spec, *, only_reads: b
     The members of a group of Kafka Streams' own protocol are found out by a commit; `only_reads`: not by this command.
     """
     try:
-        return _check_group(cluster, application, only_reads=only_reads)
+        return _check_group(cluster, application, only_reads=only_reads, may_be_new=bool(spec.source.rows))
     except BrokerError as error:
         if spec.changelog is None or spec.changelog.application != "stopped":
             raise
@@ -144,7 +144,7 @@ def check_group(cluster: Cluster, application: str, spec: Spec, *, only_reads: b
         )
 
 
-def _check_group(cluster: Cluster, application: str, *, only_reads: bool) -> str | InconclusiveCheck:
+def _check_group(cluster: Cluster, application: str, *, only_reads: bool, may_be_new: bool) -> str | InconclusiveCheck:
     group = cluster.group(application)
     if group.members:
         hosts = sorted({member.host.lstrip("/") for member in group.members})
@@ -153,6 +153,8 @@ def _check_group(cluster: Cluster, application: str, *, only_reads: bool) -> str
             f"{', '.join(hosts)}",
             hint=_STOP,
         )
+    if may_be_new and group.state == "DEAD":
+        return f"there is no group {application}: the application has not started yet"
     if group.state not in ("DEAD", "UNKNOWN"):
         return f"group {application} has no members"
     if only_reads and cluster.committed(application, stable=False):

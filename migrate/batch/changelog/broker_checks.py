@@ -26,7 +26,7 @@ from migrate.batch.changelog.held_topics import check_other_topics, held_partiti
 from migrate.batch.changelog.host_claims import fleet_of
 from migrate.batch.changelog.store_changelogs import changelogs, positions, reached
 from migrate.batch.changelog.take_key_times import checked_end, lost_beginning
-from migrate.batch.changelog.topics import check_same, existing, former_topics
+from migrate.batch.changelog.topics import check_same, former_topics, pattern
 from migrate.batch.ledger.standing import Standing
 from migrate.batch.source.changelog_ends import restored_from
 from migrate.batch.source.source import Source, application_of, target_system
@@ -90,11 +90,11 @@ class BrokerFacts:
 
     @cached_property
     def old_topics(self) -> dict[str, Topic]:
-        """The old topics by name. Raises RefusedError where one does not exist."""
+        """The old topics by name, or what the new ones are made like. Raises RefusedError where one does not exist."""
         partitions = {partition.id: partition for partition in self.source.partitions}
         named = {each.topic: restored_from(self.source, partitions[each.store_partition]) for each in self.changelogs}
         names = self.source.system.changelog
-        return {name: existing(self.cluster, name, names, instead) for name, instead in named.items()}
+        return {name: pattern(self.spec, self.cluster, name, names, instead) for name, instead in named.items()}
 
     @property
     def partitions(self) -> dict[str, tuple[int, int]]:
@@ -138,6 +138,8 @@ class BrokerFacts:
         return "the last stable offset of every changelog is its end"
 
     def topics(self) -> str:
+        if self.spec.source.rows:
+            return self.target()
         for each in self.changelogs:
             topic = self.old_topics[each.topic]
             if each.number >= topic.partitions:
@@ -256,12 +258,13 @@ class BrokerFacts:
         return check_other_topics(self.cluster, self.spec, self.conversion)
 
     def authorised(self) -> str | InconclusiveCheck:
-        unknown, cluster = [], self.cluster
+        unknown, cluster, is_first = [], self.cluster, self._wanted.is_first
         for name, topic in self.old_topics.items():
-            needed = {"READ", "DESCRIBE_CONFIGS", *(("WRITE",) if self.way == "append" else ())}
-            unknown += _missing(cluster, name, needed)
-            moved = (each.new_topic for each in self.changelogs if each.topic == name != each.new_topic)
-            for new in dict.fromkeys(moved):
+            if not is_first:
+                needed = {"READ", "DESCRIBE_CONFIGS", *(("WRITE",) if self.way == "append" else ())}
+                unknown += _missing(cluster, name, needed)
+            new_topics = dict.fromkeys(each.new_topic for each in self.changelogs if each.topic == name)
+            for new in new_topics if is_first else new_topics.keys() - {name}:
                 if cluster.topic(new) is None:
                     cluster.check_can_create(new, topic)
                 else:

@@ -58,7 +58,7 @@ def held_partitions(
 ) -> tuple[Held, ...]:
     """The partitions of each old changelog that hold keys with a value; `missing_only`: no other ones are looked at."""
     found = []
-    for new, old in topics.names.items():
+    for new, old in () if topics.is_first else topics.names.items():
         if (topic := cluster.topic(old)) is None:
             continue
         mine = [each for each in topics.changelogs if each.new_topic == new]

@@ -33,7 +33,7 @@ def changelogs(spec: Spec, source: Source | None = None) -> tuple[Changelog, ...
 def new_changelogs(spec: Spec) -> tuple[Changelog, ...]:
     """The changelog of each new store partition. Raises RefusedError as `changelogs`."""
     old, many = changelogs(spec), spec.target.partitions
-    if many is None:
+    if many is None or spec.source.rows:
         return old
     source = recorded_snapshot(spec)
     found = {partition.store: (partition, each) for partition, each in zip(source.partitions, old, strict=True)}
@@ -133,7 +133,7 @@ def rewritten_lines(system: System, standing: ChangelogStanding, partition: str)
     if topics is None:
         return None
     changelog, last = topics.of(partition), standing.last_offsets[partition]
-    if last is None and changelog.new_topic == changelog.topic:
+    if last is None and topics.way == "append":
         return None
     return (line_after(system, changelog.new_topic, changelog.number, last),)
 

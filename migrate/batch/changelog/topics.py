@@ -20,10 +20,11 @@ from migrate.batch.plan.new_stores import parts_of
 from migrate.batch.source.source import application_of, source_system
 from migrate.errors import BrokerError, RefusedError
 from migrate.kafka.claims import Claims
-from migrate.kafka.cluster import Cluster, Topic
+from migrate.kafka.cluster import BROKERS_DEFAULT, Cluster, Topic
 from migrate.model.changelogs import Changelog, Topics
 from migrate.model.ledger_row import Step
 from migrate.spec.changelog_way import way_of
+from migrate.spec.spec import Spec
 from migrate.systems.base import ChangelogNames
 
 
@@ -48,7 +49,7 @@ def open_topics(context: Context, cluster: Cluster) -> Topics:
     claims = fleet.read()
     fleet.check_same(claims)
     names = source_system(context.spec).changelog
-    old = {name: existing(cluster, name, names) for name in dict.fromkeys(wanted.names.values())}
+    old = {name: pattern(context.spec, cluster, name, names) for name in dict.fromkeys(wanted.names.values())}
     shared = fleet.shared(claims)
     former = list(former_topics(cluster, standing, wanted, old, shared))
     for topic in former:
@@ -60,9 +61,13 @@ def open_topics(context: Context, cluster: Cluster) -> Topics:
     for topic in former:
         cluster.delete_topic(topic)
     wanted = wanted.model_copy(update={"starts": _starts(cluster, wanted, known, fleet, claims)})
+    if wanted.is_first:  # only a topic that is there can be claimed
+        _make(cluster, old, wanted)
+        claims = fleet.read()
+        fleet.check_same(claims)
     wanted = _claimed(context, cluster, replace(fleet, topics=wanted), claims, again=True)
     context.notify("changelog.claimed", topics=wanted)
-    new = {name: _made(cluster, name, old[before], wanted) for name, before in wanted.names.items()}
+    new = _make(cluster, old, wanted)
     context.notify("changelog.created", topics=wanted)
     opened = wanted.model_copy(
         update={
@@ -167,9 +172,14 @@ def _in_use(name: str, host: str) -> RefusedError:
     )
 
 
+def _make(cluster: Cluster, old: Mapping[str, Topic], topics: Topics) -> dict[str, Topic]:
+    """The new topics by name, each like its old one."""
+    return {name: _made(cluster, name, old[before], topics) for name, before in topics.names.items()}
+
+
 def _made(cluster: Cluster, name: str, like: Topic, topics: Topics) -> Topic:
     """The topic of this name, as the old one but for its partitions; it may be there from a run that was killed."""
-    if name == like.name:
+    if topics.way == "append":
         return like
     partitions = topics.partitions_of(name, like.partitions)
     try:
@@ -180,6 +190,24 @@ def _made(cluster: Cluster, name: str, like: Topic, topics: Topics) -> Topic:
         if (made := cluster.topic(name)) is None:
             raise
         return made  # another host was faster
+
+
+def pattern(spec: Spec, cluster: Cluster, name: str, names: ChangelogNames, instead: str = "") -> Topic:
+    """The topic that the new one is made like: the old one; of a store that is made from rows, as its application would
+    make it. Raises RefusedError as `existing`.
+    """
+    if not spec.source.rows:
+        return existing(cluster, name, names, instead)
+    assert spec.target.partitions is not None
+    return Topic(
+        name=name,
+        id="",
+        partitions=spec.target.partitions,
+        replication=BROKERS_DEFAULT,
+        settings=names.settings(spec.source.retention_ms),
+        min_insync_replicas=1,
+        max_message_bytes=0,
+    )
 
 
 def existing(cluster: Cluster, name: str, names: ChangelogNames, instead: str = "") -> Topic:
