@@ -36,6 +36,8 @@ _WAY_BACK: dict[Way, str] = {
     "append": "the old values are appended again: as many records, and the same time",
 }
 
+_OF_ROWS = "the store's topic is made and filled"
+_ROWS_BACK = "the topic and the new directory are removed by hand: nothing was there before"
 _REGISTER = (
     "before the new version starts, register it there, so that it gets the same id: with auto.register.schemas=false "
     "the first put fails otherwise, and what reads the topic by its subject does not find the schema"
@@ -50,7 +52,7 @@ def changelog_plan(at: BrokerFacts, found: Inventory, slots: int) -> ChangelogPl
     tail = total_of(at.tails.values()) if at.tails else None
     return ChangelogPlan(
         way=way,
-        why=_WHY[way],
+        why=_OF_ROWS if at.spec.source.rows else _WHY[way],
         topics=tuple(
             TopicPlanned(topic=each.topic, new_topic=each.new_topic, store_partition=each.store_partition)
             for each in at.changelogs
@@ -66,7 +68,7 @@ def changelog_plan(at: BrokerFacts, found: Inventory, slots: int) -> ChangelogPl
         tail_records=None if tail is None else tail.records,
         is_most=tail is not None and tail.is_most,
         catch_up_seconds=tail.seconds if tail is not None and way == "new-topic" else 0.0,
-        way_back=_WAY_BACK[way],
+        way_back=_ROWS_BACK if at.spec.source.rows else _WAY_BACK[way],
         other_stores=other_stores(at.spec) if changes_payloads(at.conversion) else (),
     )
 

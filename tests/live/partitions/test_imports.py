@@ -1,6 +1,7 @@
 """Stores of a real application that are exported, repaired by SQL and imported: its next version opens them."""
 
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -54,7 +55,8 @@ def _import(new: Program, table: Path) -> None:
             "subtopology": 0,
             **({} if kind == kinds.TIMESTAMPED_KEY_VALUE else _HOURS),
         },
-        "conversion": {"allow": ["changelog"], "key": {"to": _TEXT}, "value": {"to": _TEXT}},
+        "conversion": {"allow": [], "key": {"to": _TEXT}, "value": {"to": _TEXT}},
+        "changelog": {"bootstrap": new.bootstrap},
     }
     file = new.state_dir.parent / "filled.toml"
     file.write_text(to_toml(content), encoding="utf-8")
@@ -67,6 +69,7 @@ def _repaired(found: str) -> str:
     return f"{value}!{comma}{time}"
 
 
+@pytest.mark.parametrize("exactly_once", [True, False])
 @pytest.mark.parametrize(
     ("version", "kind"),
     [
@@ -76,8 +79,10 @@ def _repaired(found: str) -> str:
         ("4.0.1", kinds.TIMESTAMPED_KEY_VALUE),
     ],
 )
-def test_what_sql_has_repaired_is_there(broker: Broker, tmp_path: Path, name: str, version: str, kind: str) -> None:
-    old = Program(broker.bootstrap, name, tmp_path / "state", 2, version, kinds=[kind])
+def test_what_sql_has_repaired_is_there(
+    broker: Broker, tmp_path: Path, name: str, version: str, kind: str, exactly_once: bool
+) -> None:
+    old = Program(broker.bootstrap, name, tmp_path / "state", 2, version, exactly_once, kinds=[kind])
     every = records(KEYS, 2)
     keys = sorted({key for key, _, _ in every})
     make_input(old, MURMUR2, every)
@@ -97,5 +102,8 @@ def test_what_sql_has_repaired_is_there(broker: Broker, tmp_path: Path, name: st
         assert found == {key: {kind: [*map(_repaired, whole[key][kind])]} for key in found}
         send(new, MURMUR2, [(keys[0], "more", every[-1][2] + 1)])
         app.wait_caught_up()
-        assert app.find(keys[:1])[keys[0]] != found[keys[0]]
+        now = app.find(keys)
+        assert now[keys[0]] != found.get(keys[0])
         assert app.stop()["clean"]
+    shutil.rmtree(new.folder)
+    assert found_by(new, keys, is_restored=True) == now
