@@ -80,7 +80,7 @@ def _repaired(found: str) -> str:
     ],
 )
 def test_what_sql_has_repaired_is_there(
-    broker: Broker, tmp_path: Path, name: str, version: str, kind: str, exactly_once: bool
+    broker: Broker, tmp_path: Path, name: str, version: str, kind: str, *, exactly_once: bool
 ) -> None:
     old = Program(broker.bootstrap, name, tmp_path / "state", 2, version, exactly_once, kinds=[kind])
     every = records(KEYS, 2)
