@@ -40,8 +40,9 @@ class HostClaims:
     def read(self) -> Claims:
         return read_claims(self.connection, self.group)
 
-    def check_same(self, claims: Claims) -> None:
-        """Raises RefusedError where another host converts these stores in another way, or splits them, too."""
+    def read_checked(self) -> Claims:
+        """As `read`. Raises RefusedError where another host converts these stores otherwise, or splits them, too."""
+        claims = self.read()
         for changelog in self.topics.changelogs:
             claim = claims.get(place_of(changelog))
             if claim is not None and self.is_of_another(claim) and claim.digest != self.topics.digest:
@@ -58,6 +59,7 @@ class HostClaims:
                 "made on one host, from all old tasks",
                 hint="go on there, or give it up there: stateferry abandon SPEC",
             )
+        return claims
 
     def is_of_another(self, claim: Claim) -> bool:
         """Whether it keeps this host from writing."""

@@ -7,7 +7,7 @@ unless another host of the migration, which migrates a part of the application, 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from migrate.batch.changelog.broker_access import has_records
@@ -46,15 +46,12 @@ def open_topics(context: Context, cluster: Cluster) -> Topics:
         digest=common_identity(context.spec, context.ref),
     )
     fleet = fleet_of(context.spec, wanted)
-    claims = fleet.read()
-    fleet.check_same(claims)
+    claims = fleet.read_checked()
     names = source_system(context.spec).changelog
     old = {name: pattern(context.spec, cluster, name, names) for name in dict.fromkeys(wanted.names.values())}
     shared = fleet.shared(claims)
     former = list(former_topics(cluster, standing, wanted, old, shared))
-    for topic in former:
-        if topic.name in shared:
-            raise _in_use(topic.name, shared[topic.name])
+    _check_not_shared(former, shared)
     if wanted.way == "new-topic" or known is None:  # what was appended before stays known
         context.record(Step.CHANGELOG, detail=wanted)
     context.notify("changelog.intended", topics=wanted)
@@ -63,8 +60,7 @@ def open_topics(context: Context, cluster: Cluster) -> Topics:
     wanted = wanted.model_copy(update={"starts": _starts(cluster, wanted, known, fleet, claims)})
     if wanted.is_first:  # only a topic that is there can be claimed
         _make(cluster, old, wanted)
-        claims = fleet.read()
-        fleet.check_same(claims)
+        claims = fleet.read_checked()
     wanted = _claimed(context, cluster, replace(fleet, topics=wanted), claims, again=True)
     context.notify("changelog.claimed", topics=wanted)
     new = _make(cluster, old, wanted)
@@ -83,8 +79,7 @@ def open_topics(context: Context, cluster: Cluster) -> Topics:
 def _with_claims(context: Context, cluster: Cluster, known: Topics) -> Topics:
     """The topics of an earlier run, with what nobody had claimed then, and this host can write by now."""
     fleet = fleet_of(context.spec, known)
-    claims = fleet.read()
-    fleet.check_same(claims)
+    claims = fleet.read_checked()
     claimed = _claimed(context, cluster, fleet, claims, again=False)
     if claimed != known:
         context.record(Step.CHANGELOG, detail=claimed)
@@ -164,12 +159,13 @@ def _holds(cluster: Cluster, known: Topics, changelog: Changelog, last: int | No
     return is_whole and (last is None or ends.end > last)
 
 
-def _in_use(name: str, host: str) -> RefusedError:
-    return RefusedError(
-        f"{name} has to be recreated, and the migration on {host} uses it too",
-        hint="on every host: stateferry rollback SPEC if it is cut over, then stateferry abandon SPEC; the last one "
-        "removes the topic; then stateferry run SPEC",
-    )
+def _check_not_shared(former: Iterable[Topic], shared: Mapping[str, str]) -> None:
+    for name in (each.name for each in former if each.name in shared):
+        raise RefusedError(
+            f"{name} has to be recreated, and the migration on {shared[name]} uses it too",
+            hint="on every host: stateferry rollback SPEC if it is cut over, then stateferry abandon SPEC; the last one "
+            "removes the topic; then stateferry run SPEC",
+        )
 
 
 def _make(cluster: Cluster, old: Mapping[str, Topic], topics: Topics) -> dict[str, Topic]:

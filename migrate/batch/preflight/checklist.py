@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache, cached_property
 
 from migrate.batch.changelog.broker_checks import BrokerFacts
+from migrate.batch.changelog.take_key_times import are_needed
 from migrate.batch.context import Context, check_home
 from migrate.batch.home import is_usable, load_plan
 from migrate.batch.identity import check_identity, migration_id, spec_identity, store_identity
@@ -15,7 +16,6 @@ from migrate.batch.ledger.standing import Standing, StandingReader
 from migrate.batch.plan.key_order import may_change_keys, reason_to_sort
 from migrate.batch.plan.key_places import KeyPlaces, find_key_places
 from migrate.batch.plan.make_plan import plan_databases
-from migrate.batch.preflight.changelog_checks import changelog_checks
 from migrate.batch.preflight.check import Check, CheckReport, Purpose, observe, with_retries
 from migrate.batch.preflight.conversion_checks import check_conversion, check_verified
 from migrate.batch.preflight.directories import (
@@ -70,6 +70,14 @@ _BEFORE_LOCK = (
 """The checks that must also pass before the migration's folder is made and locked."""
 _RUN: tuple[Purpose, ...] = ("run", "plan", "doctor")
 _REPORTS: tuple[Purpose, ...] = ("plan", "doctor")
+_BROKER, _TOPIC = ("source.found", "changelog.broker"), ("changelog.topic",)
+_PURPOSES: dict[str, tuple[Purpose, ...]] = {"missing": ("plan", "doctor"), "writer": ("run",)}
+_WAITS = ("group", "transactions")
+"""They fail until the application has stopped."""
+_OF_THE_STOPPED = (*_WAITS, "repartition")
+_OF_AN_OLD_TOPIC = ("other-topics", "transactions", "position", "times", "settings", "target", "missing", "repartition")
+_Row = tuple[str, str, Callable[[], str | InconclusiveCheck], tuple[str, ...]]
+"""The name of a check, its claim, what makes it, and what it needs."""
 
 
 class Preflight:
@@ -370,8 +378,8 @@ class Preflight:
             error.hint += way_without_changelog(source)
 
     def _verified(self) -> str:
-        has_begun = self.stored is not None
-        return check_verified(self._spec, accepted=self._context.acceptance.unverified, has_begun=has_begun)
+        has_begun, accepted = self.stored is not None, self._context.acceptance.unverified
+        return check_verified(self._spec, accepted=accepted, has_begun=has_begun)
 
     def _found(self) -> str:
         stores = {partition.store for partition in self.source.partitions}
@@ -463,3 +471,30 @@ class Preflight:
     def _names(self) -> None:
         if found := name_warnings(self._context.ref):
             raise RefusedError("; ".join(found), hint="rename these files, and the imports of them in the function")
+
+
+def changelog_checks(context: Context, at: Callable[[], BrokerFacts], purpose: Purpose) -> Iterator[Check]:
+    """The checks, in their order."""
+    only_reads, fence = purpose != "run", context.fence
+    rows: tuple[_Row, ...] = (
+        ("broker", "a broker answers", lambda: at().reachable(), ("source.found",)),
+        ("group", "the application's group has no members", lambda: at().group(only_reads=only_reads), _BROKER[1:]),
+        ("other-topics", "no other topic of the application holds what changes", lambda: at().other_topics(), _BROKER),
+        ("topic", "each task has a partition of the changelogs, or will have", lambda: at().topics(), _BROKER),
+        ("transactions", "no transaction is open in the changelogs", lambda: at().transactions(fence=fence), _TOPIC),
+        ("position", "each store has its changelog's records, or can catch up", lambda: at().position(), _TOPIC),
+        ("times", "the changelogs still tell the time of each key", lambda: at().times(), _TOPIC),
+        ("settings", "the changelogs keep what is written to them", lambda: at().settings(), _TOPIC),
+        ("target", "the new topics are not there yet, or ours", lambda: at().target(), _TOPIC),
+        ("missing", "each partition with keys is here, or written by another host", lambda: at().missing(), _TOPIC),
+        ("repartition", "no input waits under the old store's name", lambda: at().repartition(), _TOPIC),
+        ("authorised", "the user may read, write and make the topics", lambda: at().authorised(), _TOPIC),
+        ("writer", "the user may write in transactions", lambda: at().writer(), _TOPIC),
+    )
+    left_out = _OF_AN_OLD_TOPIC if context.spec.source.rows else ()  # there is none
+    left_out += () if are_needed(context.spec, context.conversion) else ("times",)
+    left_out += () if context.spec.run.source == "live" else _OF_THE_STOPPED  # live: stopped for the whole run
+    for name, claim, run, needs in rows:
+        if name not in left_out:
+            check = Check(f"changelog.{name}", claim, run, needs, on_failure="waiting" if name in _WAITS else "failed")
+            yield replace(check, purposes=_PURPOSES[name]) if name in _PURPOSES else check
