@@ -86,9 +86,14 @@ def logged_times(known: Format, batch: Batch) -> Sequence[int]:
     """The timestamps that entries get in the changelog: the value's own, else the window's, else -1."""
     if not known.has_changelog:
         return []
-    place = known.segment_time if known.is_segmented else None
-    times = None if place is None else [int.from_bytes(key[place], "big") for key in batch.keys]
-    return ToChangelog(known)(batch, times).timestamps
+    return ToChangelog(known)(batch, window_times(known, batch.keys)).timestamps
+
+
+def window_times(known: Format, keys: Iterable[bytes]) -> Sequence[int] | None:
+    """The times of the windows of these keys; None: the format has none, or its values tell the records' times."""
+    if not known.is_segmented or known.changelog_form.has_timestamp:
+        return None
+    return [int.from_bytes(key[known.segment_time], "big") for key in keys]
 
 
 class FromChangelog:

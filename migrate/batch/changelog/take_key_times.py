@@ -155,7 +155,7 @@ def take_times(context: Context, executor: Executor) -> None:
 
 def are_needed(spec: Spec, conversion: Conversion) -> bool:
     """Whether the times are needed: for the new store, or for records of which a store does not tell the time."""
-    if spec.changelog is None:
+    if spec.changelog is None or spec.source.rows:
         return False
     if takes_times(spec, conversion):
         return True

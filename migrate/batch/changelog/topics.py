@@ -163,8 +163,8 @@ def _check_not_shared(former: Iterable[Topic], shared: Mapping[str, str]) -> Non
     for name in (each.name for each in former if each.name in shared):
         raise RefusedError(
             f"{name} has to be recreated, and the migration on {shared[name]} uses it too",
-            hint="on every host: stateferry rollback SPEC if it is cut over, then stateferry abandon SPEC; the last one "
-            "removes the topic; then stateferry run SPEC",
+            hint="on every host: stateferry rollback SPEC if it is cut over, then stateferry abandon SPEC; the last "
+            "one removes the topic; then stateferry run SPEC",
         )
 
 

@@ -20,6 +20,7 @@ from migrate.engine.changelog_codec import (
     keyed_by_time,
     keyed_plainly,
     tombstones,
+    window_times,
     with_prefix,
 )
 from migrate.engine.chunk_source import Inputs, open_inputs
@@ -46,7 +47,8 @@ class NewEntries:
     families: tuple[str, ...]
     keys: KeyRange
     times: str | None = None
-    """The run that the records take their times from, where the entries do not tell them; None: they tell them."""
+    """The run that the records take their times from, where the entries do not tell them; None: they tell them, or
+    nothing but a key's window does."""
     newest_ms: int = -1
     """The time of keys that are not in that run."""
     overlays: tuple[str, ...] = ()
@@ -73,7 +75,7 @@ class NewEntries:
                 for batch in chain.from_iterable(scans) if self.is_in_order_of_time else MergedScan(scans):
                     check()
                     known = None if times is None else read_times(b"".join(times(batch.keys)))
-                    latest = None if known is None else _with_changes(batch.keys, known, changes)
+                    latest = _with_changes(batch.keys, known, changes) if known else window_times(form, batch.keys)
                     if len(found := convert(batch, latest)):
                         yield with_prefix(found, prefix)
 

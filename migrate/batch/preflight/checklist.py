@@ -491,7 +491,7 @@ def changelog_checks(context: Context, at: Callable[[], BrokerFacts], purpose: P
         ("authorised", "the user may read, write and make the topics", lambda: at().authorised(), _TOPIC),
         ("writer", "the user may write in transactions", lambda: at().writer(), _TOPIC),
     )
-    left_out = _OF_AN_OLD_TOPIC if context.spec.source.rows else ()  # there is none
+    left_out: tuple[str, ...] = _OF_AN_OLD_TOPIC if context.spec.source.rows else ()  # there is none
     left_out += () if are_needed(context.spec, context.conversion) else ("times",)
     left_out += () if context.spec.run.source == "live" else _OF_THE_STOPPED  # live: stopped for the whole run
     for name, claim, run, needs in rows:

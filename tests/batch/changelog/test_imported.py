@@ -17,7 +17,7 @@ from migrate.kafka.connection import Connection
 from migrate.kafka.reader import read
 from migrate.model.events import Event
 from tests.broker.broker import Broker
-from tests.shared.imports import TEXT, import_here, import_spec, text_rows, write_rows
+from tests.shared.imports import TEXT, TIME, import_here, import_spec, text_rows, write_rows
 from tests.sorting import sorting
 from tests.support import raises
 
@@ -139,6 +139,27 @@ def test_a_windowed_changelog_keeps_what_the_store_keeps(broker: Broker, tmp_pat
     topic = filling.made()
     assert topic is not None
     assert (topic.settings["cleanup.policy"], topic.settings["retention.ms"]) == ("compact,delete", str(101 * DAY))
+
+
+@pytest.mark.parametrize(
+    ("kind", "column", "found"),
+    [("session", "window_end", 9_000), ("window", "window_start", 9_000), ("key-value", "", -1)],
+)
+def test_records_have_the_times_of_their_windows(
+    broker: Broker, tmp_path: Path, kind: str, column: str, found: int
+) -> None:
+    """A store of these kinds tells no other time."""
+    target = {"format": f"kafka-streams.{kind}"} | ({"retention_ms": DAY, "segment_ms": DAY} if column else {})
+    filling = Filling(broker, tmp_path, f"filled-times-{kind}", target=target)
+    del filling.rows["timestamp"]
+    started = pa.array([9_000_000] * 200, TIME)
+    more = {"window_start": started, "window_end": started, "sequence": pa.array([0] * 200, pa.int32())}
+    wanted = {"session": ("window_start", "window_end"), "window": ("window_start", "sequence")}.get(kind, ())
+    filling.rows |= {name: more[name] for name in wanted}
+    import_here(filling.spec, filling.table)
+    records = [each for number in filling.written() for each in number.values()]
+    assert len(records) == 200
+    assert {at for _, at in records} == {found}
 
 
 def test_an_import_killed_anywhere_is_finished_by_the_next_one(broker: Broker, tmp_path: Path) -> None:
