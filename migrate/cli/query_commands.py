@@ -120,7 +120,7 @@ def get(spec: Spec, key: str, *, store: str | None, window: str | None, is_base6
     default=1,
     show_default=True,
     metavar="N",
-    help="Read and write in N processes of this machine.",
+    help="Read and write in N threads or processes of this machine, whichever get further.",
 )
 def export(spec: Spec, *, table: str, store: str | None, side: RowSide | None, columns: str, jobs: int) -> None:
     """Write the records of a store to a Delta table, without Spark and Java.

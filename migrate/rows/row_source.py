@@ -9,7 +9,7 @@ that come later, by the last range of their store partition, and none of those t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -134,6 +134,22 @@ class RangeReading:
             window_size_ms=chosen.window_size_ms or self.definition.window_size_ms,
             permissive=chosen.is_permissive,
         )
+
+    def is_threaded(self, tasks: Sequence[RangeTask]) -> bool:
+        """Whether threads read these ranges side by side: but for a little, nothing passes through Python one by one.
+
+        Raises as `read`.
+        """
+        gathered = [each for each in tasks if self._may_be_gathered(each)]
+        others = sum(each.size for each in tasks) - sum(each.size for each in gathered)
+        if self.engine == "portable" or others > LITTLE_BYTES or not self.rows.is_by_columns:
+            return False
+        if not self.definition.stored.older_families:
+            return True
+        keys = _stored_range(self.definition.stored, self.selection)
+        whole = {each.directory: (replace(each, keys=keys), task) for task in gathered for each in task.pieces}
+        with ExitStack() as stack:
+            return all(isinstance(self._open(*each, stack), NativeDatabase) for each in whole.values())
 
     @system_errors_explained()
     def read(self, task: RangeTask) -> Iterator[pa.RecordBatch]:

@@ -29,6 +29,8 @@ class Campaign:
     kills: int
     seed: int = 0
     jobs: int = 1
+    engine: str = "auto"
+    """`portable`: in processes, where there are several jobs; otherwise in threads."""
     killed: int = 0
     kept: int = 0
     """Ranges that a later process has found finished."""
@@ -74,7 +76,7 @@ class Campaign:
             self.folder / "migration.toml",
             source={"format": KEY_VALUE, "path": "app", "store": "orders"},
             target={"format": TIMESTAMPED, "path": None},
-            run={"chunk_size": "16 KiB"},
+            run={"chunk_size": "16 KiB", "engine": self.engine},
         )
 
     def _export(self, rng: random.Random) -> dict[str, int]:
@@ -126,9 +128,10 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--engine", default="auto")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        campaign = Campaign(Path(folder), chosen.kills, chosen.seed, chosen.jobs)
+        campaign = Campaign(Path(folder), chosen.kills, chosen.seed, chosen.jobs, chosen.engine)
         campaign.run()
     print(
         f"{campaign.killed} kills, {len(campaign.states)} versions, {campaign.kept} ranges kept: all as they should be"

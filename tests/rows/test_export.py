@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +22,8 @@ from migrate import (
     run,
     snapshot,
 )
+from migrate.batch.chunk import executor
+from migrate.batch.chunk.processes import ProcessExecutor, open_processes
 from tests.rows.exported import (
     RANGES,
     SMALL_RANGES,
@@ -239,10 +242,22 @@ def test_a_store_in_use_is_exported_as_of_one_opening(spec: Spec, table: Path) -
         assert by_task(rows(table)) == after
 
 
-def test_several_processes_write_the_same(spec: Spec, table: Path) -> None:
+@pytest.mark.parametrize("engine, opened", [("auto", []), ("portable", [2])])
+def test_several_jobs_write_the_same(
+    tmp_path: Path, table: Path, engine: str, opened: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the start of a process, where threads get as far."""
+    found: list[int] = []
+
+    def counted(slots: int) -> AbstractContextManager[ProcessExecutor]:
+        found.append(slots)
+        return open_processes(slots)
+
+    monkeypatch.setattr(executor, "open_processes", counted)
+    spec = orders_spec(tmp_path, run={**SMALL_RANGES, "engine": engine})
     report = export(spec, table, jobs=2)
     assert by_task(rows(table)) == expected()
-    assert report.ranges == RANGES
+    assert (report.ranges, found) == (RANGES, opened)
     raises(SpecError, "no work gets done by 0 processes", export, spec, table, jobs=0)
 
 

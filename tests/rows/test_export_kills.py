@@ -16,9 +16,9 @@ from tests.support import make_store, numbered, spec_file
 IN_CI, LONG = 6, 40
 
 
-@pytest.mark.parametrize("kills, jobs", [(IN_CI, 1), (LONG, 2)])
-def test_exports_survive_whatever_kills_them(tmp_path: Path, kills: int, jobs: int) -> None:
-    campaign = Campaign(tmp_path, kills, seed=kills, jobs=jobs)
+@pytest.mark.parametrize("kills, jobs, engine", [(IN_CI, 1, "auto"), (LONG, 2, "auto"), (LONG, 2, "portable")])
+def test_exports_survive_whatever_kills_them(tmp_path: Path, kills: int, jobs: int, engine: str) -> None:
+    campaign = Campaign(tmp_path, kills, seed=kills, jobs=jobs, engine=engine)
     campaign.run()
     assert campaign.killed >= kills
     assert kills < LONG or campaign.kept > 0  # a few kills may all come before the first range is finished

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from formats.avro.schema import AvroSchema
 from formats.kafka_streams.versioned import LATEST, key_in
+from formats.serdes.avro_serde import AvroSerde
 from formats.serdes.text import StringSerde
 from migrate.engine.rows import gathered
 from migrate.errors import CorruptionError, MigrationError, StoreNotReadyError
@@ -104,6 +106,25 @@ def test_rows_are_those_that_python_reads(
     monkeypatch.setattr(row_source, "LITTLE_BYTES", 1 << 40)
     assert found == read(source)
     assert not calls
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_threads_read_what_compiled_code_reads(name: str, tmp_path: Path, calls: list[str]) -> None:
+    make, is_taken = SOURCES[name]
+    source = make(tmp_path)
+    assert source.reading.is_threaded(source.tasks(SMALL)) == is_taken
+
+
+def test_processes_read_what_passes_through_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = key_value(tmp_path, numbered(3000))
+    source, avro = of(app), of(app, value=AvroSerde(((None, AvroSchema('"long"')),), "none"))
+    tasks = source.tasks(SMALL)
+    assert source.reading.is_threaded(tasks)  # hardly any
+    assert not replace(source.reading, engine="portable").is_threaded(tasks)
+    assert not avro.reading.is_threaded(tasks)
+    assert avro.choosing(RowSelection(("key",))).reading.is_threaded(tasks)
+    monkeypatch.setattr(row_source, "LITTLE_BYTES", 0)
+    assert not source.reading.is_threaded([replace(each, is_in_use=True) for each in tasks])
 
 
 def test_what_a_running_application_has_open_is_read_with_every_file_open(tmp_path: Path, calls: list[str]) -> None:

@@ -37,6 +37,8 @@ class PayloadColumn:
         self.type = payload_type(serde)
         self._serde = arrow_serde(serde)
         self._quick = _quick(serde)
+        self.is_by_columns = self._quick is not None and not isinstance(serde, AvroSerde)
+        """Whether Python decodes those of another form alone; of Avro it resolves each one of another schema."""
 
     def __call__(self, payloads: Spans, headers: Spans | None) -> Decoded:
         """The column; `headers`: of each record, where the format carries any."""

@@ -86,6 +86,12 @@ class RowReader:
             raise _unreadable(cut.stored_keys[row], task, reasons[row])
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
+    @property
+    def is_by_columns(self) -> bool:
+        """Whether NumPy and Arrow alone make the rows, and nothing of the user does."""
+        found = [each for each, name in zip(self._payloads, ("key", "value"), strict=True) if name in self.schema.names]
+        return "headers" not in self.schema.names and all(each.is_by_columns for each in found)
+
     @cached_property
     def _serdes(self) -> tuple[Serde, Serde]:
         return self.key or self.known.key_serde, self.value or self.known.value_serde
