@@ -26,6 +26,7 @@ from migrate.rows.export_log import PARTITION_COLUMN, ExportLog, check_is_a_tabl
 from migrate.rows.row_source import RANGE_BYTES, RangeReading, RangeTask, RowSelection, RowSide, RowSource, rows_of_spec
 from migrate.spec.spec import Spec
 from migrate.stores.files import fsync_directory, fsync_file, make_directories
+from migrate.stores.rocksdb.c_api import give_memory_back
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -211,6 +212,7 @@ class _ExportTask(PlainTask):
                 if size >= _ROW_GROUP_BYTES:
                     writer.write_table(pa.Table.from_batches(together))
                     together, size = [], 0
+                    give_memory_back()
             if together:
                 writer.write_table(pa.Table.from_batches(together))
         return records

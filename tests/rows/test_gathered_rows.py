@@ -16,8 +16,10 @@ from formats.serdes.avro_serde import AvroSerde
 from formats.serdes.text import StringSerde
 from migrate.engine.rows import gathered
 from migrate.errors import CorruptionError, MigrationError, StoreNotReadyError
+from migrate.model.key_range import KeyRange
 from migrate.rows import row_source
 from migrate.rows.row_source import RowSelection, RowSource, rows_of_spec
+from migrate.stores.rocksdb.c_api import open_native_pooled
 from tests.queries.views.made import NAME, key_value, segmented
 from tests.rows.test_row_source import SMALL, _damaged, _gone, _replaced, of, read
 from tests.shared.windowed import MINUTE, window_time, windows
@@ -125,6 +127,16 @@ def test_processes_read_what_passes_through_python(tmp_path: Path, monkeypatch: 
     assert avro.choosing(RowSelection(("key",))).reading.is_threaded(tasks)
     monkeypatch.setattr(row_source, "LITTLE_BYTES", 0)
     assert not source.reading.is_threaded([replace(each, is_in_use=True) for each in tasks])
+
+
+def test_a_batch_keeps_no_more_memory_than_its_records_take(tmp_path: Path) -> None:
+    records = numbered(3000)
+    directory = key_value(tmp_path, records) / "0_0/rocksdb" / NAME
+    with open_native_pooled(directory) as database:
+        (found,) = gathered.gather(database, "default", KeyRange(), 16 << 10, 8 << 20)
+    assert found.values.data.base is None  # no view of a larger one
+    assert found.values.data.nbytes == sum(map(len, records.values())) + 8
+    assert dict(zip(found.keys, found.values, strict=True)) == records
 
 
 def test_what_a_running_application_has_open_is_read_with_every_file_open(tmp_path: Path, calls: list[str]) -> None:

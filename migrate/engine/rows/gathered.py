@@ -79,10 +79,10 @@ class _Rooms:
             self._columns.append((room, ends))
 
     def first(self, count: int) -> Gathered:
-        """The first records."""
-        return Gathered(
-            *(Spans(room[: ends[count] + _BEHIND], ends[:count], ends[1 : count + 1]) for room, ends in self._columns)
-        )
+        """The first records, whose buffers have no more than those."""
+        for room, ends in self._columns:
+            room.resize(ends[count] + _BEHIND, refcheck=False)
+        return Gathered(*(Spans(room, ends[:count], ends[1 : count + 1]) for room, ends in self._columns))
 
 
 def _read_as_rocksdict_does(directory: Path, family: str, keys: KeyRange) -> None:
