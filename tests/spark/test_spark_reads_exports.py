@@ -1,14 +1,19 @@
-"""An exported table in Spark with Delta, in `make test-delta`: its versions, its columns, its own maintenance."""
+"""Tables in Spark with Delta, in `make test-delta`: exported ones read there, and one that it wrote imported."""
 
 import json
+import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from migrate import Spec, export
+from formats.registry import get_format
+from migrate import RefusedError, Spec, export
+from tests.batch.test_import_refusals import refused
 from tests.rows.exported import TEXT, expected, orders_spec, rows, unfinished
+from tests.shared.imports import FORMAT, import_here, import_spec, spread, stored
+from tests.shared.imports import TEXT as OF_ROWS
 from tests.spark.job import BASE_PYTHON, completed
 from tests.support import make_store, numbered, open_store, raw_spec
 
@@ -81,3 +86,28 @@ def test_spark_reads_every_version_and_may_compact_the_table(tmp_path: Path) -> 
     export(spec, table)
     code = "answer = [counts(sys.argv[1]), counts(sys.argv[1], int(sys.argv[2]))]"
     assert in_spark(tmp_path, code, table, first.version) == [later, whole]
+
+
+def test_a_table_with_deletion_vectors_is_imported_once_spark_has_applied_them(tmp_path: Path) -> None:
+    spec, table = import_spec(tmp_path, conversion={**OF_ROWS, "allow": ["changelog"]}), tmp_path / "table"
+    code = (
+        "table = sys.argv[1]\n"
+        "rows = spark.range(0, 1000, 1, 2).selectExpr(\n"
+        "    \"concat('key-', id) as key\", \"concat('value ', id) as value\", 'timestamp_millis(id) as timestamp')\n"
+        "rows.write.format('delta').save(table)\n"
+        "spark.sql(f'alter table delta.`{table}` set tblproperties (delta.enableDeletionVectors = true)')\n"
+        "spark.sql(f'delete from delta.`{table}` where timestamp_millis(500) <= timestamp and key like \"%7\"')\n"
+        "answer = spark.table(f'delta.`{table}`').count()\n"
+    )
+    assert in_spark(tmp_path, code, table) == 950
+    hint = refused(RefusedError, "has deletion vectors", spec, table)
+    assert "io.delta:delta-spark" in hint
+    (purge,) = re.findall(r"REORG TABLE .* APPLY \(PURGE\)", hint)  # what the hint says is what is done
+    in_spark(tmp_path, "spark.sql(sys.argv[1])\nanswer = None", purge)
+    report = import_here(spec, table)
+    kept = [number for number in range(1000) if number < 500 or number % 10 != 7]
+    wanted = {b"key-%d" % each: each.to_bytes(8, "big") + b"value %d" % each for each in kept}
+    assert (report.totals.records_out, report.verification.ok) == (950, True)
+    assert spec.target_path is not None
+    found = stored(get_format(FORMAT), spec.target_path, 3)
+    assert [each["."] for each in found] == spread(get_format(FORMAT), wanted, 3)
