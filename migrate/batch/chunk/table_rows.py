@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +13,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from migrate.batch.chunk.sorting import Note, PlacedRecords, SortInput, SortWork, Unplaced, sizes_of
-from migrate.batch.stop import never_stop
 from migrate.engine.rows.row_encoder import EncodedRows, RowEncoder
 from migrate.engine.split import Payloads
 from migrate.errors import CorruptionError, SourceChangedError
 from migrate.model.restored import TableFile
 from migrate.model.store_partition import WHOLE, segment_name
+from migrate.stores.batch import Batch
 
 _BATCH_RECORDS, _BATCH_BYTES = 16 << 10, 8 << 20
+_TRIED = 1 << 10
 _ABSENT = Note("not-carried")
 _AGAIN = (
     "was the table vacuumed? restore that version of it, or start again with another: stateferry abandon SPEC, then "
@@ -54,26 +56,35 @@ class TableRows(SortInput):
 
     def placed(self, work: SortWork, check: Callable[[], None]) -> Iterator[PlacedRecords]:
         """Raises ChunkFailedError for a row that is no record, SourceChangedError where the file is another one."""
-        yield from self._placed(work, check, _BATCH_RECORDS)
-
-    def sample(self, work: SortWork, most: int) -> Iterator[PlacedRecords]:
-        """Its first records."""
-        left = most
-        for placed in self._placed(work, never_stop, most):
-            yield placed
-            left -= len(placed.of.records)
-            if left <= 0:
-                return
-
-    def _placed(self, work: SortWork, check: Callable[[], None], most: int) -> Iterator[PlacedRecords]:
         target = work.stores[self.store].load().target
         encoder, payloads = RowEncoder(target), Payloads(target)
         with TableFileReader(Path(self.table), self.file) as reader:
-            for first, rows in reader.batches(self.group, encoder.schema, most):
+            for first, rows in reader.batches(self.group, encoder.schema):
                 check()
                 encoded = encoder.encode(rows, self.file.path, first)
                 for found in self._by_segment(encoder, rows, encoded):
                     yield work.place(found, payloads)
+
+    def sample(self, work: SortWork, most: int) -> Iterator[PlacedRecords]:
+        """The keys of about so many rows, without values, at equal distances: the rows may be in the order of keys.
+
+        Raises ChunkFailedError for such a key that cannot be written, and for any part of one of the first rows.
+        """
+        target = work.stores[self.store].load().target
+        encoder, payloads = RowEncoder(target), Payloads(target)
+        columns = pa.schema([encoder.schema.field(name) for name in encoder.key_columns])
+        with TableFileReader(Path(self.table), self.file) as reader:
+            for first, rows in islice(reader.batches(self.group, encoder.schema), 1):
+                encoder.encode(rows.slice(0, _TRIED), self.file.path, first)
+            step = max(1, reader.opened.metadata.row_group(self.group).num_rows // most)
+            for first, rows in reader.batches(self.group, columns):
+                start = -first % step
+                if start < len(rows):
+                    some = rows.take(pa.array(range(start, len(rows), step)))
+                    keys = encoder.encode_keys(some, self.file.path, first + start, step)
+                    encoded = EncodedRows(Batch(keys, [b""] * len(keys)), np.zeros(len(keys), bool))
+                    for found in self._by_segment(encoder, some, encoded):
+                        yield work.place(found, payloads)
 
     def _by_segment(self, encoder: RowEncoder, rows: pa.RecordBatch, encoded: EncodedRows) -> Iterator[Unplaced]:
         if self.segment_ms is None:
@@ -121,13 +132,11 @@ class TableFileReader:
         own = (leaf.statistics for leaf in leaves if leaf.path_in_schema.partition(".")[0] == name)
         return any(found is not None and found.has_null_count and found.null_count == 0 for found in own)
 
-    def batches(
-        self, group: int, wanted: pa.Schema, most: int = _BATCH_RECORDS
-    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def batches(self, group: int, wanted: pa.Schema) -> Iterator[tuple[int, pa.RecordBatch]]:
         """(which row of the file is the first, up to so many rows of a row group in the columns `wanted`)."""
         there = [name for name in wanted.names if name in self.opened.schema_arrow.names]
         about = self.opened.metadata.row_group(group)
-        count = min(max(_BATCH_BYTES * about.num_rows // (about.total_byte_size or 1), 1), most, _BATCH_RECORDS)
+        count = min(max(_BATCH_BYTES * about.num_rows // (about.total_byte_size or 1), 1), _BATCH_RECORDS)
         found = self.opened.iter_batches(count, [group], there, use_threads=False)
         first = self.first_row(group)
         while (batch := self._tried(lambda: next(found, None))) is not None:

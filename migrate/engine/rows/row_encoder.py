@@ -115,18 +115,32 @@ class RowEncoder:
         """
         columns = {each.name: rows.column(each.name).cast(each.type) for each in self.schema}
         reasons: dict[int, str] = {}
-        sides: list[list[bytes]] = []
-        for serde, name in zip(self._serdes, ("key", "value"), strict=True):
-            layout = self.known.key_schema if name == "key" else self.known.value_layout
-            parts = self._parts(layout.fields, name, serde, columns, reasons)
-            sides.append(_pieces(pc.binary_join_element_wise(*parts, _NO_SPACE)))
+        keys, values = (self._side(name, columns, reasons) for name in ("key", "value"))
+        self._check(reasons, table, first)
+        is_absent = columns["value"].is_null().to_numpy(zero_copy_only=False)
+        return EncodedRows(Batch(keys, values), is_absent)
+
+    def encode_keys(self, rows: pa.RecordBatch, table: str, first: int = 0, step: int = 1) -> list[bytes]:
+        """As `encode`, by the columns of the key alone. `step`: each row is so many behind the one before it."""
+        columns = {name: rows.column(name).cast(self.schema.field(name).type) for name in self.key_columns}
+        reasons: dict[int, str] = {}
+        keys = self._side("key", columns, reasons)
+        self._check(reasons, table, first, step)
+        return keys
+
+    def _side(self, name: str, columns: dict[str, pa.Array], reasons: dict[int, str]) -> list[bytes]:
+        layout, serde = self.known.value_layout, self._serdes[1]
+        if name == "key":
+            layout, serde = self.known.key_schema, self._serdes[0]
+        parts = self._parts(layout.fields, name, serde, columns, reasons)
+        return _pieces(pc.binary_join_element_wise(*parts, _NO_SPACE))
+
+    def _check(self, reasons: dict[int, str], table: str, first: int, step: int = 1) -> None:
         if reasons:
             row = min(reasons)
             raise ChunkFailedError(
-                f"row {first + row} of {table} is no record of {self.known.id}: {reasons[row]}", hint=_HINT
+                f"row {first + row * step} of {table} is no record of {self.known.id}: {reasons[row]}", hint=_HINT
             )
-        is_absent = columns["value"].is_null().to_numpy(zero_copy_only=False)
-        return EncodedRows(Batch(sides[0], sides[1]), is_absent)
 
     @cached_property
     def _serdes(self) -> tuple[Serde, Serde]:

@@ -5,15 +5,21 @@ from __future__ import annotations
 import random
 import zlib
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from migrate import InterruptedMigrationError
 from migrate.batch.context import Context
 from migrate.batch.home import load_plan
+from migrate.batch.plan.sorted_ranges import _MOST_SAMPLED
 from migrate.batch.run import run_with
 from migrate.model.receipt import Receipt
 from tests.batch.run.test_partitions import Family, make_application, spread
 from tests.batch.run.test_sorted_keys import backwards, rekeyed
+from tests.shared.imports import TEXT, TIME, import_here, import_spec, write_rows
 from tests.sorting import sorting
 from tests.support import raises, read_ledger
 
@@ -47,6 +53,23 @@ def test_keys_that_begin_alike_are_cut_evenly(tmp_path: Path) -> None:
     spec = rekeyed(tmp_path, app, 3, conversion={"function": backwards})
     run_with(sorting, Context(spec))
     _assert_even(_receipts(spec.home))
+
+
+def test_rows_in_the_order_of_keys_are_cut_evenly(tmp_path: Path) -> None:
+    """One row group has more rows than are sampled."""
+    count = 4 * _MOST_SAMPLED
+    keys = pc.utf8_lpad(pa.array(range(count)).cast(pa.string()), 8, "0")
+    columns = {"key": keys, "value": keys, "timestamp": pa.nulls(count, TIME)}
+    table = write_rows(tmp_path / "table", columns)
+    parts = {"target": {"partitions": 1}, "run": {"chunk_size": "256 KiB", "time_budget": "0s"}}
+    spec = import_spec(tmp_path, conversion=TEXT, **parts)
+    raises(InterruptedMigrationError, "time budget", import_here, spec, table)
+    plan = load_plan(spec.home)
+    assert plan is not None
+    starts = [int(chunk.keys.start or b"0") for chunk in plan.chunks]
+    sizes = [end - start for start, end in pairwise([*starts, count])]
+    assert len(sizes) > 15
+    assert max(sizes) < 1.2 * count / len(sizes)
 
 
 def test_a_store_partition_with_most_of_the_records_is_cut_into_more_ranges(tmp_path: Path) -> None:
