@@ -153,10 +153,11 @@ def cut_new_keys(
     for old in old_ranges(databases, directory_of, 1 << 62):
         ranges = -(-old.estimated_bytes // chunk_size)
         wanted = min(_MOST_SAMPLED, max(_LEAST_SAMPLED, _SAMPLED_FOR_A_RANGE * ranges))
+        on_columns = found.work.stores[old.store].load().source.on_columns
         with open_read_only(Path(old.directory)) as opened:
             for family, mapping in enumerate(old.mappings):
                 if mapping.source in opened.families:
-                    sample = read_sample(opened, mapping.source, SampleSize(wanted, _SAMPLED_BYTES))
+                    sample = read_sample(opened, mapping.source, SampleSize(wanted, _SAMPLED_BYTES), on_columns)
                     size = old.estimated_bytes // len(old.mappings)
                     found.add(old.converted(found.work, family, sample.batches, never_stop), size)
     return tuple(found.chunks(chunk_size))

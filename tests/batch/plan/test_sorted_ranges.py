@@ -11,6 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from formats import Headers, StateRecord
+from formats.registry import get_format
 from migrate import InterruptedMigrationError
 from migrate.batch.context import Context
 from migrate.batch.home import load_plan
@@ -51,6 +53,18 @@ def _assert_even(receipts: list[Receipt]) -> None:
 def test_keys_that_begin_alike_are_cut_evenly(tmp_path: Path) -> None:
     app = make_application(tmp_path / "app", {"orders": spread(SKEWED, 2)})
     spec = rekeyed(tmp_path, app, 3, conversion={"function": backwards})
+    run_with(sorting, Context(spec))
+    _assert_even(_receipts(spec.home))
+
+
+def test_values_with_headers_are_cut_as_others(tmp_path: Path) -> None:
+    known = get_format("kafka-streams.headers-key-value")
+    assert known.column_families is not None
+    headers = Headers.of([("trace", b"1" * 16)])
+    records = dict(known.encode(StateRecord(key, value, 5, headers)) for key, value in SKEWED.items())
+    app = make_application(tmp_path / "app", {"orders": spread(records, 2)}, known.column_families[0])
+    formats = {"source": {"format": known.id}, "target": {"format": known.id}}
+    spec = rekeyed(tmp_path, app, 3, conversion={"function": backwards}, **formats)
     run_with(sorting, Context(spec))
     _assert_even(_receipts(spec.home))
 

@@ -1,6 +1,7 @@
 """Wide-column records, which RocksDB's PutEntity writes, are never taken for values."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,10 @@ from rocksdict import Options, Rdict
 
 from formats import StateRecord
 from migrate import ConversionError, DualReadStore, RefusedError, open_store, plan, run
+from migrate.batch.context import Context
+from migrate.batch.run import run_with
 from migrate.errors import ExitCode, RejectedError
+from tests.sorting import sorting
 from tests.support import RAW, numbered, raises, raw_spec, read_delta, read_families, tree_state
 
 TIMESTAMPED = "kafka-streams.timestamped-key-value"
@@ -90,6 +94,20 @@ def test_those_that_may_be_rejected_are_left_out_whole_and_counted(
     if report.dead_letters is not None:
         assert {row["key"]: row["value"] for row in read_delta(report.dead_letters)}[b"entity"] == OSLO
     assert (report.dead_letters is None) == (policy == "skip")
+
+
+def test_no_function_gets_one_where_keys_are_sorted(make: Callable[..., Path], tmp_path: Path) -> None:
+    seen = set()
+
+    def backwards(record: StateRecord) -> StateRecord:
+        seen.add(record.key)
+        return replace(record, key=record.key[::-1])
+
+    of_run = {"on_reject": "skip", "max_rejects": 2, "sort": True}
+    spec = raw_spec(tmp_path, make(PLAIN), run=of_run, conversion={"function": backwards})
+    assert run_with(sorting, Context(spec)).totals.rejected == 2
+    assert seen == PLAIN.keys()
+    assert read_families(tmp_path / "new") == {"default": {key[::-1]: value for key, value in PLAIN.items()}}
 
 
 def test_one_with_a_single_column_without_a_name_is_a_value(make: Callable[..., Path], tmp_path: Path) -> None:
