@@ -78,6 +78,8 @@ class SumOldTask(PlainTask):
     how: SortWork
     part: SortInput
     sieve: Sieve
+    number: int
+    """Of the part."""
 
     def __str__(self) -> str:
         return f"{self.part}, converted again"

@@ -247,7 +247,7 @@ class Standing:
             if row.step is Step.COMPARED:
                 found.append(row)
             elif row.step is Step.ASSEMBLED:
-                found = [each for each in found if each.store_partition != row.store_partition]
+                found = [each for each in found if each.store_partition not in (row.store_partition, None)]
             elif row.step not in (Step.RUN, Step.CHUNK):
                 found = []
         return found

@@ -179,7 +179,7 @@ class EqualRanges:
 
     def __post_init__(self) -> None:
         """Record the state of the files before the first record is read."""
-        self._subjects = dict(_digests(self.subject))
+        self._subjects = dict(states_of(self.subject))
 
     def committed(self) -> Iterator[ComparedRange]:
         """The ranges in the ledger that count; those of other files or another conversion do not."""
@@ -229,7 +229,7 @@ class EqualRanges:
         context.notify("verify.ranges-committed", ranges=tasks)
 
 
-def _digests(subject: Subject) -> Iterator[tuple[str, str]]:
+def states_of(subject: Subject) -> Iterator[tuple[str, str]]:
     """For each store partition, a digest of everything on which its comparison depends."""
     context, plan = subject.context, subject.context.plan
     conversion = (plan.migration_id, spec_identity(context.spec, context.ref))

@@ -21,6 +21,7 @@ from migrate.batch.chunk.task import Task, TaskResult
 from migrate.batch.steps.assemble import by_place
 from migrate.batch.steps.comparisons import OldCounts, Subject
 from migrate.batch.steps.sort import sort_inputs, work_of
+from migrate.batch.steps.sums_so_far import SumsOfTasks, SumsSoFar, add_sums
 from migrate.engine.sums import FoundRecord, RangeSum, Summed
 from migrate.model.comparison import Kind, Verified, as_verified, difference, differing
 from migrate.model.key_range import KeyRange
@@ -53,6 +54,14 @@ class _Read:
     dropped: int = 0
     misplaced: list[Verified] = field(default_factory=list)
 
+    def go_on(self, so_far: SumsOfTasks) -> None:
+        """Add what tasks of an interrupted verification have found."""
+        add_sums(self.olds, so_far.old_sums)
+        add_sums(self.news, so_far.new_sums)
+        self.dropped += so_far.dropped
+        for source, records in so_far.read.items():
+            self.read[self.counts.whole(source)] += records
+
     def add(self, task: Task, found: TaskResult) -> None:
         """Add what a task has found."""
         if isinstance(task, CountTask):
@@ -61,12 +70,12 @@ class _Read:
             return
         assert isinstance(found, Summed)
         if isinstance(task, SumNewTask):
-            _add(self.news, found.sums)
+            add_sums(self.news, found.sums)
             self.actual += found.records
             self.digests[task.number] = found.digests
             self.misplaced.append(found.misplaced)
         elif isinstance(task, SumOldTask):
-            _add(self.olds, found.sums)
+            add_sums(self.olds, found.sums)
             self.expected += found.records
             self.dropped += found.dropped
             self.read[self.counts.whole(task.part.source)] += found.read
@@ -76,11 +85,6 @@ class _Read:
         """New records that were read."""
         by_digest = sum(records for families in self.digests.values() for records, _ in families)
         return by_digest + sum(each.records for each in self.news.values())
-
-
-def _add(sums: Sums, more: Sums) -> None:
-    for number, each in more.items():
-        sums[number] = sums.get(number, _NOTHING).plus(each)
 
 
 class SortedComparison:
@@ -96,10 +100,13 @@ class SortedComparison:
         self._all = Sieve(range(len(ranges)))
         self._may_collide = self._context.spec.conversion.on_collision is not None
         self._databases = {(each.store_partition, each.database): each for each in subject.databases}
+        self.records_before = 0
+        """New records that an interrupted verification had read."""
 
     def in_full(self) -> Iterator[Verified]:
         """Compare all old records, converted again, with the new ones; the result, and the mismatches."""
-        found = self._read(self._all, self._olds(self._all), counts_old=True)
+        so_far = SumsSoFar(self._subject, self._chunks, self._inputs)
+        found = self._read(self._all, self._olds(self._all), counts_old=True, so_far=so_far)
         yield Verified(records=found.records, dropped=found.dropped)
         wrong = [number for number in self._all.ranges if self._differs(number, found)]
         yield from self._narrowed(wrong, "records") if wrong else found.misplaced
@@ -119,21 +126,57 @@ class SortedComparison:
             new = new.plus(RangeSum(receipt.collided, int(receipt.collided_sum or "0", 16)))
         return new != found.olds.get(number, _NOTHING)
 
-    def _read(self, sieve: Sieve | None, olds: Iterable[Task], *, counts_old: bool = False) -> _Read:
-        """One pass. `sieve`: of the new records, which are digested without one; `olds`: tasks of the other side."""
+    def _read(
+        self,
+        sieve: Sieve | None,
+        olds: Iterable[SumOldTask],
+        *,
+        counts_old: bool = False,
+        so_far: SumsSoFar | None = None,
+    ) -> _Read:
+        """One pass. `sieve`: of the new records, which are digested without one; `olds`: tasks of the other side.
+
+        `so_far`: what needs not be read again; the rest is committed as it comes.
+        """
         found, context = _Read(OldCounts(self._subject)), self._context
-        news = (self._new(number, sieve) for number in self._all.ranges if sieve is None or number in sieve.ranges)
-        tasks = chain(olds, news, found.counts.tasks() if counts_old else ())
+        olds = [*olds]
+        news = [self._new(number, sieve) for number in self._all.ranges if sieve is None or number in sieve.ranges]
+        if so_far is not None:
+            olds, news = self._left(olds, news, so_far, found)
+        tasks: Iterable[Task] = chain(olds, news, found.counts.tasks() if counts_old else ())
         for finished in run_all(self._executor, tasks, name=context.spec.name, stop=context.stop):
             for task, result in finished:
                 found.add(task, result)
+                if so_far is not None:
+                    so_far.add(task, result)
             if finished and counts_old:
                 context.notify("verify.progressed", records=found.records)
+            if so_far is not None:
+                so_far.commit_some()
         context.stop.check()  # what was not compared must not count as missing
         return found
 
+    def _left(
+        self, olds: list[SumOldTask], news: list[SumNewTask], so_far: SumsSoFar, found: _Read
+    ) -> tuple[list[SumOldTask], list[SumNewTask]]:
+        """The tasks whose sums are not in the ledger; `found` gets those that are."""
+        read_olds, read_news = set[int](), set[int]()
+        for each in so_far.committed():
+            if read_olds.intersection(each.olds) or read_news.intersection(each.news):
+                continue  # it would be added twice
+            found.go_on(each)
+            read_olds.update(each.olds)
+            read_news.update(each.news)
+        if read_olds or read_news:
+            self.records_before = found.records
+            self._context.notify("verify.resumed", records=found.records)
+        return (
+            [task for task in olds if task.number not in read_olds],
+            [task for task in news if task.number not in read_news],
+        )
+
     def _olds(self, sieve: Sieve) -> Iterator[SumOldTask]:
-        return (SumOldTask(self._how, each, sieve) for each in self._inputs)
+        return (SumOldTask(self._how, each, sieve, number) for number, each in enumerate(self._inputs))
 
     def _new(self, number: int, sieve: Sieve | None) -> SumNewTask:
         database = self._database(number)

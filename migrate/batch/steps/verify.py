@@ -112,14 +112,14 @@ def compare(context: Context, executor: Executor, mode: Mode) -> Verification:
 
 
 def _compare_sorted(subject: Subject, executor: Executor, total: Verification) -> Verification:
-    """As `_compare_records`, for a sorted plan; nothing is committed before the end."""
+    """As `_compare_records`, for a sorted plan: sums are committed, and a digest begins again."""
     for database in subject.databases:
         if (found := _families_mismatch(subject, database)) is not None:
             return with_result(total, as_verified(found))
     comparison = SortedComparison(subject, executor)
     for result in comparison.in_full() if total.mode == "full" else comparison.by_digest():
         total = with_result(total, result)
-    return total
+    return total.model_copy(update={"records_before": comparison.records_before})
 
 
 def _compare_records(subject: Subject, executor: Executor, total: Verification) -> Verification:

@@ -274,14 +274,14 @@ def test_old_records_that_no_task_reads_are_found(tmp_path: Path, monkeypatch: p
     )
 
 
+def place_in_the_first(work: SortWork, found: Unplaced, _: Payloads) -> PlacedRecords:
+    place = (work.stores[found.store].partitions[0], found.database)
+    return PlacedRecords(work.targets.in_place(*place, found.records.keys), found)
+
+
 def test_keys_that_were_placed_wrongly_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both sides are placed alike: the partitioner alone says where new keys belong."""
-
-    def first(work: SortWork, found: Unplaced, _: Payloads) -> PlacedRecords:
-        place = (work.stores[found.store].partitions[0], found.database)
-        return PlacedRecords(work.targets.in_place(*place, found.records.keys), found)
-
-    monkeypatch.setattr(SortWork, "place", first)
+    monkeypatch.setattr(SortWork, "place", place_in_the_first)
     error = raises(VerificationError, "0 keys missing", _run, _spec(tmp_path))
     assert re.search(r"0_0/orders.*, key .*: store partition should be 0_[12]/orders, is 0_0/orders", str(error))
 
