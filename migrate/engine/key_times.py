@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -30,6 +30,7 @@ from migrate.stores.rocksdb.openings import open_pooled
 _RERUN = "run the command again: stateferry run SPEC makes it again from the changelog"
 _HEAD = struct.Struct(">Ii")
 _DIFFER = -1
+_NOWHERE_MS = -(1 << 63)
 
 
 def pack_block(keys: Sequence[bytes], times: Sequence[bytes]) -> bytes:
@@ -130,3 +131,19 @@ class TimesColumn:
                 return True
             self._keys, self._times = self._keys + block[0], self._times + block[1]
         return True
+
+
+def times_column(
+    runs: Sequence[Database], unknown_ms: int, prefix: bytes = b""
+) -> Callable[[Sequence[bytes]], Sequence[bytes]] | None:
+    """What looks up keys as `TimesColumn` does, in runs that have no key in common; None: there is no run."""
+    if len(runs) < 2:
+        return TimesColumn(runs[0], unknown_ms, prefix) if runs else None
+    columns = [TimesColumn(run, _NOWHERE_MS, prefix) for run in runs]
+    unknown, nowhere = pack_times([unknown_ms, _NOWHERE_MS])
+
+    def look_up(keys: Sequence[bytes]) -> list[bytes]:
+        every = zip(*(column(keys) for column in columns), strict=True)
+        return [next((time for time in found if time != nowhere), unknown) for found in every]
+
+    return look_up

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from migrate.batch.changelog.broker_access import asked_at_once, cluster_of, expired_before, settled
@@ -30,7 +30,7 @@ from migrate.engine.chunk_source import inputs_of
 from migrate.kafka.cluster import Cluster, Ends
 from migrate.kafka.connection import Connection
 from migrate.kafka.writer import end_in_record
-from migrate.model.changelogs import Changelog, Produced, TopicPart
+from migrate.model.changelogs import Changelog, Produced, Times, TopicPart
 from migrate.model.ledger_row import Row, Step
 from migrate.model.plan import DatabasePlan
 from migrate.spec.changelog_way import way_of
@@ -155,7 +155,7 @@ class Work:
     def new(self, part: TopicPart) -> NewEntries:
         """The entries that a part is made of; of a part without a database, all of its store partition."""
         databases = [each for each in self._databases(part.store_partition) if part.database in ("", each.database)]
-        folder, times = self._folders[part.store_partition], self._times.get(part.store_partition)
+        folder, times = self._folders[part.store_partition], self._times_of(part.store_partition, databases)
         laid_over = self._overlays.get(part.store_partition)
         overlays = [overlay_of(laid_over, each.database) for each in databases]
         return NewEntries(
@@ -163,10 +163,15 @@ class Work:
             directories=tuple(str(folder / each.database) for each in databases),
             families=tuple(dict.fromkeys(mapping.target for each in databases for mapping in each.mappings)),
             keys=part.keys,
-            times=None if times is None else str(self._context.home / times.folder),
-            newest_ms=-1 if times is None or times.newest_ms is None else times.newest_ms,
+            times=tuple(str(self._context.home / each.folder) for each in times),
+            newest_ms=max((each.newest_ms for each in times if each.newest_ms is not None), default=-1),
             overlays=tuple(str(each) for each in overlays if each is not None),
         )
+
+    def _times_of(self, partition: str, databases: Sequence[DatabasePlan]) -> list[Times]:
+        """Those of the store partitions that these RocksDB directories of a new one are made from."""
+        olds = {source.partition or partition for each in databases for source in each.inputs} or {partition}
+        return [self._times[each] for each in sorted(olds) if each in self._times]
 
     def old(self, partition: str) -> OldEntries | None:
         """The entries of the old store partition, whose records are in the same topic; None: that is another one."""

@@ -25,7 +25,7 @@ from migrate.engine.changelog_codec import (
 )
 from migrate.engine.chunk_source import Inputs, open_inputs
 from migrate.engine.columns import read_times
-from migrate.engine.key_times import TimesColumn, open_times
+from migrate.engine.key_times import TimesColumn, open_times, times_column
 from migrate.errors import ChangelogFailedError
 from migrate.kafka.connection import FENCED, Connection
 from migrate.kafka.latest import Latest, unpacked
@@ -46,11 +46,11 @@ class NewEntries:
     directories: tuple[str, ...]
     families: tuple[str, ...]
     keys: KeyRange
-    times: str | None = None
-    """The run that the records take their times from, where the entries do not tell them; None: they tell them, or
+    times: tuple[str, ...] = ()
+    """The runs that the records take their times from, where the entries do not tell them; none: they tell them, or
     nothing but a key's window does."""
     newest_ms: int = -1
-    """The time of keys that are not in that run."""
+    """The time of keys that are in no such run."""
     overlays: tuple[str, ...] = ()
     """What tails have changed: their keys have the times of their records in it."""
 
@@ -66,12 +66,12 @@ class NewEntries:
         with ExitStack() as stack:
             opened = [stack.enter_context(open_pooled(Path(directory))) for directory in self.directories]
             overlays = [stack.enter_context(open_pooled(Path(each))) for each in self.overlays]
-            run = stack.enter_context(open_times(self.times))
+            runs = [run for each in self.times if (run := stack.enter_context(open_times(each))) is not None]
             for prefix, families in by_family(form.changelog_form, self.families):
                 places = [(each, family) for each in opened for family in families if family in each.families]
                 scans = [batches_without(form.position_keys, *place, self.keys) for place in places]
                 changes = [Changes(each, family) for each in overlays for family in families]
-                times = None if run is None else TimesColumn(run, self.newest_ms, prefix)
+                times = times_column(runs, self.newest_ms, prefix)
                 for batch in chain.from_iterable(scans) if self.is_in_order_of_time else MergedScan(scans):
                     check()
                     known = None if times is None else read_times(b"".join(times(batch.keys)))

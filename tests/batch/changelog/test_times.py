@@ -9,6 +9,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from formats import get_format
+from formats.partitioners import PARTITIONERS
 from migrate import run, verify
 from migrate.engine.changelog_codec import FromChangelog
 from migrate.errors import ChangelogFailedError, ChunkFailedError
@@ -101,6 +102,23 @@ def test_records_of_a_store_without_times_keep_their_times(way: str, broker: Bro
     app = PlainApp(f"times-of-records-{way}", tmp_path, broker, KEY_VALUE, way).make()
     run(app.spec)
     assert app.all_restored()
+
+
+class PlacedApp(PlainApp):
+    """Each key is in the task that the partitioner of Kafka's producers chooses."""
+
+    def old(self, number: int) -> dict[bytes, Record]:
+        every = super().old(0) | super().old(1)
+        return {key: record for key, record in every.items() if PARTITIONERS["murmur2"](key, len(TASKS)) == number}
+
+
+def test_records_keep_their_times_in_other_partitions(broker: Broker, tmp_path: Path) -> None:
+    target = {"format": KEY_VALUE, "path": "new/times-placed", "partitions": 3, "store": "orders2"}
+    app = PlacedApp("times-placed", tmp_path, broker, KEY_VALUE, sections={"target": target}).make()
+    run(app.spec)
+    restored = [app.restored(number) for number in range(3)]
+    assert all(len(each) > app.count // 2 for each in restored)
+    assert restored[0] | restored[1] | restored[2] == app.expected(0) | app.expected(1)
 
 
 class _Killed(Exception):
