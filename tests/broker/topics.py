@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from time import monotonic
+from time import monotonic, sleep
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
@@ -26,6 +26,18 @@ def make_topic(bootstrap: str, topic: str, partitions: int, **config: str) -> No
     """Make an empty topic."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, partitions, config=config)])[topic].result(30)
+
+
+def make_topic_again(bootstrap: str, topic: str, partitions: int, **config: str) -> None:
+    """Make an empty topic in place of the one that there may be: its records go, and what groups have read of it."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    if topic in admin.list_topics(timeout=30).topics:
+        admin.delete_topics([topic])[topic].result(30)
+        deadline = monotonic() + _PATIENCE_SECONDS
+        while topic in admin.list_topics(timeout=30).topics:
+            assert monotonic() < deadline, f"{topic} stays"
+            sleep(0.2)
+    make_topic(bootstrap, topic, partitions, **config)
 
 
 def ends_of(bootstrap: str, topic: str) -> list[tuple[int, int]]:

@@ -10,14 +10,13 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import monotonic, sleep
+from time import sleep
 from typing import Any, Literal
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
 from fastavro import schemaless_writer
 
-from tests.broker.topics import make_topic
+from tests.broker.topics import make_topic_again
 from tests.live.kafka_streams import kinds
 from tests.live.kafka_streams.kinds import VERSIONS
 from tests.live.maven import JVM_FLAGS, built_classpath
@@ -158,21 +157,14 @@ def records(keys: int, each: int, seed: int = 1) -> list[tuple[str, str, int]]:
 
 
 def make_input(
-    program: Program, partitioner: str = "murmur2_random", every: Iterable[tuple[str, str, int]] = ()
+    program: Program, partitioner: str = "murmur2_random", every: Iterable[tuple[str, str | None, int]] = ()
 ) -> None:
     """Make the input topic, again if it is there, and send records to it."""
-    admin = AdminClient({"bootstrap.servers": program.bootstrap})
-    if program.input in admin.list_topics(timeout=30).topics:
-        admin.delete_topics([program.input])[program.input].result(30)
-        deadline = monotonic() + 60
-        while program.input in admin.list_topics(timeout=30).topics:
-            assert monotonic() < deadline, f"{program.input} stays"
-            sleep(0.2)
-    make_topic(program.bootstrap, program.input, program.partitions, **{"retention.ms": "-1"})
+    make_topic_again(program.bootstrap, program.input, program.partitions, **{"retention.ms": "-1"})
     send(program, partitioner, every)
 
 
-def send(program: Program, partitioner: str, every: Iterable[tuple[str, str, int]]) -> None:
+def send(program: Program, partitioner: str, every: Iterable[tuple[str, str | None, int]]) -> None:
     """Send records to the input topic, each to the partition that this partitioner of librdkafka's chooses."""
     settings = {"bootstrap.servers": program.bootstrap, "partitioner": partitioner, "enable.idempotence": True}
     producer = Producer({**settings, "log_level": 3})

@@ -30,12 +30,17 @@ def inputs(count: int, since: int = 0, begin_ms: int = BEGIN_MS) -> list[Input]:
     return [Input(f"key-{at % 23:02d}", at * 7, begin_ms + at * 60_000) for at in range(since, since + count)]
 
 
-def feed(bootstrap: str, topic: str, given: Iterable[Input], *, partitions: int = 2) -> None:
-    """Write input for the application, into a topic that is made if there is none."""
+def feed(
+    bootstrap: str, topic: str, given: Iterable[Input], *, partitions: int = 2, partitioner: str = "murmur2_random"
+) -> None:
+    """Write input for the application, into a topic that is made if there is none; `partitioner`: one of librdkafka's.
+
+    The one that Streamiz sets for its own producers, unless it is told another, is the default here.
+    """
     with Cluster(Connection(bootstrap)) as cluster:
         if cluster.topic(topic) is None:
             cluster.create_topic(topic, partitions=partitions, replication=1, settings={})
-    producer = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random"})
+    producer = Producer({"bootstrap.servers": bootstrap, "partitioner": partitioner})
     for each in given:
         producer.produce(topic, key=each.key, value=struct.pack(">q", each.number), timestamp=each.at)
     assert producer.flush(60) == 0
