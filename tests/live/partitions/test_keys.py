@@ -64,11 +64,10 @@ def _proved(old: Program, base: Path, keys: Keys, partitions: int) -> None:
     prove(old, new, lambda: on_spark("run", _spec_file(old, new), seconds=500))
 
 
-def test_text_becomes_numbers(broker: Broker, tmp_path: Path, name: str) -> None:
-    first = kinds.TIMESTAMPED_KEY_VALUE
-    _proved(
-        Program(broker.bootstrap, name, tmp_path / "state", 2, exactly_once=True, kinds=[first]), tmp_path, "long", 3
-    )
+@pytest.mark.parametrize("kind", [kinds.TIMESTAMPED_KEY_VALUE, kinds.VERSIONED])
+def test_text_becomes_numbers(broker: Broker, tmp_path: Path, name: str, kind: str) -> None:
+    old = Program(broker.bootstrap, name, tmp_path / "state", 2, exactly_once=True, kinds=[kind])
+    _proved(old, tmp_path, "long", 3)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +80,8 @@ def test_text_becomes_numbers(broker: Broker, tmp_path: Path, name: str) -> None
         ("4.0.1", False, kinds.SESSION, "long", 2),
         ("4.0.1", False, kinds.TIMESTAMPED_KEY_VALUE, "avro", 3),
         ("4.0.1", True, kinds.TIMESTAMPED_KEY_VALUE, "long", 2),
+        ("4.0.1", False, kinds.VERSIONED, "long", 2),
+        ("4.3.1", False, kinds.VERSIONED, "avro", 2),
     ],
 )
 def test_other_keys(
