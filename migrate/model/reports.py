@@ -370,7 +370,7 @@ class RestoreReport(Report):
     keys: int
     """Records of the store."""
     tombstones: int
-    """Records that delete a key."""
+    """Records that delete a key, and are left out: a versioned store keeps them, and has none."""
     expired: int
     """Records that are older than the store's retention."""
     next_step: str

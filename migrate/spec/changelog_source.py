@@ -12,10 +12,9 @@ _NO_SUBTOPOLOGY = (
     "no topic tells the first number of its tasks: [source] subtopology = 0 for tasks like 0_0 and 0_1 (the "
     "description of the topology shows it, or a task directory on any host)"
 )
-_HISTORY = "that of a versioned store is its history, which is not made into a store yet"
 _NO_RETENTION = (
     "nothing but [source] retention_ms (and segment_ms, where the application sets it) says which segments its records "
-    "belong to"
+    "belong to, and what has expired"
 )
 
 
@@ -35,8 +34,9 @@ def check_changelog_source(source: SourceSection, target: TargetSection, changel
         "no application's directory has its place: name a new one in [target] path": target.path is None,
         _NO_SUBTOPOLOGY: source.subtopology is None,
         "there are no task directories to leave out": bool(source.leave_out),
-        _HISTORY: any(known.kind == "versioned" for known, _ in stores),
-        _NO_RETENTION: any(known.is_segmented and retention_ms is None for known, retention_ms in stores),
+        _NO_RETENTION: any(
+            (known.is_segmented or known.kind == "versioned") and retention_ms is None for known, retention_ms in stores
+        ),
     }
     for why in (why for why, is_so in problems.items() if is_so):
         raise ValueError(f"[source] changelog = true: the old store is made from its changelog, and {why}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from formats import Format, UnknownFormatError, get_format
+from formats import UnknownFormatError, get_format
 from migrate.spec.sections import ChangelogSection, MovedStore, SourceSection, TargetSection
 
 
@@ -53,18 +53,19 @@ def check_partitions(source: SourceSection, target: TargetSection, changelog: Ch
 def check_moved_stores(source: SourceSection) -> None:
     """Raises ValueError for a store with a format of its own that it cannot have."""
     for store in source.moved_stores:
-        _check_moved(store, get_format(source.format))
+        _check_moved(store, source)
 
 
-def _check_moved(store: MovedStore, beside: Format) -> None:
-    where = f"[source] stores, {store.name!r}"
+def _check_moved(store: MovedStore, source: SourceSection) -> None:
+    where, beside = f"[source] stores, {store.name!r}", get_format(source.format)
     try:
         known = get_format(store.format, beside.id)
     except UnknownFormatError as error:
         raise ValueError(f"{where}: {error}") from error
     if known.system != beside.system:
         raise ValueError(f"{where}: {store.format} belongs to another system than {beside.id}")
-    if store.retention_ms is not None and not known.is_segmented:
+    has_retention = known.is_segmented or (source.changelog and known.kind == "versioned")
+    if store.retention_ms is not None and not has_retention:
         raise ValueError(f"{where}: retention_ms: only windowed and session stores have segments by time")
     if store.segment_ms is not None and store.retention_ms is None:
         raise ValueError(f"{where}: segment_ms has no effect without retention_ms")

@@ -128,7 +128,8 @@ class SourceSection(SpecSection):
     leave_out: tuple[str, ...] = ()
     """Task directories that were left behind when sub-topologies were renumbered: their stores are not migrated."""
     retention_ms: Milliseconds | None = None
-    """The retention that a windowed or session store's segments were made with."""
+    """The retention that a windowed or session store's segments were made with. With `changelog` also the history
+    retention of a versioned store."""
     segment_ms: Milliseconds | None = None
     """The time that one segment covers, where the application sets it; otherwise the retention determines it."""
 

@@ -155,7 +155,8 @@ class Spec(SpecSection):
     def _check_retentions(self) -> None:
         for name, section in (("source", self.source), ("target", self.target)):
             given = [key for key in ("retention_ms", "segment_ms") if getattr(section, key) is not None]
-            if given and not self.has_segments:
+            is_restored = section is self.source and self.source.changelog and self.source_format.kind == "versioned"
+            if given and not self.has_segments and not is_restored:
                 why = _NOT_SEGMENTED.get(self.source_format.kind, _NO_SEGMENTS)
                 raise ValueError(f"[{name}] {given[0]}: {why}")
             if given == ["segment_ms"]:

@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 from formats import get_format
+from formats.kafka_streams.versioned import default_segment_ms
+from formats.record import Version
 from migrate.engine.changelog_codec import ToChangelog, keyed_by_time, keyed_plainly
+from migrate.engine.key_history import KeyHistory
 from migrate.stores.batch import Batch, ChangelogBatch
 from tests.live.kafka_streams.events import Event, random_events
 from tests.live.kafka_streams.kinds import RETENTION_MS, VERSIONED
@@ -13,6 +16,7 @@ from tests.live.kafka_streams.make_vectors import stored_by
 from tests.live.kafka_streams.program import require_live, write_more
 
 FORM = get_format("kafka-streams.versioned")
+SEGMENT_MS = default_segment_ms(RETENTION_MS)
 
 
 @pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
@@ -25,6 +29,22 @@ def test_versions_in_the_order_of_time_rebuild_every_entry(version: str, tmp_pat
     rebuilt = _written(version, tmp_path / "new", by_time=by_time, by_key=sorted(by_time, key=lambda each: each.key))
     assert rebuilt["by_time"] == old
     assert rebuilt["by_key"] != old
+
+
+@pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
+def test_records_in_their_own_order_make_every_entry(version: str, tmp_path: Path) -> None:
+    require_live()
+    events = random_events(VERSIONED, 400, seed=version)
+    stored = _written(version, tmp_path / "old", store=events)["store"]
+    histories: dict[bytes, KeyHistory] = {}
+    newest = -1
+    for each in events:
+        if each.timestamp >= newest - RETENTION_MS:
+            newest = max(newest, each.timestamp)
+            histories.setdefault(each.key, KeyHistory(SEGMENT_MS)).put(Version(each.timestamp, each.value))
+    oldest = (newest - RETENTION_MS) // SEGMENT_MS
+    made = [entry for key, each in histories.items() for entry in each.entries(FORM, key, oldest)]
+    assert sorted(made) == stored
 
 
 def _in_order(records: ChangelogBatch) -> list[Event]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from formats.kafka_streams.versioned import default_segment_ms
 from migrate.batch.changelog.application_group import check_group
 from migrate.batch.changelog.broker_access import asked_at_once, cluster_of, has_records, settled
 from migrate.batch.chunk.executor import Executor, ExecutorOpener, executor_opener, run_all
-from migrate.batch.chunk.restore_store import RestoreTask
+from migrate.batch.chunk.restore_store import HistoryRules, RestoreTask
 from migrate.batch.context import Context
 from migrate.batch.frame import command
 from migrate.batch.home import RESTORED_RECORD, claim, remove_folder
@@ -97,6 +98,7 @@ def _make(context: Context, executor: Executor, cluster: Cluster, record: Restor
             pinned=each,
             format=own.source.format,
             segments=_segments(own, each.partition),
+            history=_history(own),
         )
         for each in record.left
         for own in (spec.of_store(each.partition.store),)
@@ -196,6 +198,14 @@ def _segments(spec: Spec, partition: StorePartition) -> Segments | None:
     assert retention_ms is not None
     size_ms = source_system(spec).segments.size(retention_ms, spec.source.segment_ms)
     return Segments(partition.store, size_ms, retention_ms, None, {})
+
+
+def _history(spec: Spec) -> HistoryRules | None:
+    if spec.source_format.kind != "versioned":
+        return None
+    retention_ms = spec.source.retention_ms
+    assert retention_ms is not None
+    return HistoryRules(retention_ms, spec.source.segment_ms or default_segment_ms(retention_ms))
 
 
 def _check_same(cluster: Cluster, record: RestoredRecord) -> None:
