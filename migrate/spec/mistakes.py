@@ -32,6 +32,8 @@ _EXPECTATIONS = {
     "model_type": "should be a section, with keys of its own",
 }
 """Error messages in place of pydantic's own, by pattern or by the type of error."""
+_WAYS = ("table", "list")
+"""Not keys: which of two ways a value is given in."""
 
 
 def spec_error(error: ValidationError, model: type[BaseModel], *, where: str, hint: str) -> SpecError:
@@ -95,15 +97,21 @@ def check_new_names(old: Sequence[str], new: Sequence[str], way: str | None) -> 
 
 def names_in_order(old: Sequence[str], table: Mapping[str, str]) -> tuple[str, ...]:
     """The new names that a table has for the old ones. Raises ValueError where it has not just these."""
-    if wrong := sorted({*old} ^ {*table}):
-        where = "[target] stores has no new name for" if wrong[0] in old else "[target] stores, not [source], names"
-        raise ValueError(f"{where} {wrong[0]!r}: a store that keeps its name needs a spec of its own")
+    if unknown := sorted({*table} - {*old}):
+        raise ValueError(
+            f"[target] stores, not [source], names {unknown[0]!r}: "
+            + did_you_mean(unknown[0], old, f"[source] names {', '.join(old) or 'no store'}")
+        )
+    if missing := sorted({*old} - {*table}):
+        raise ValueError(
+            f"[target] stores has no new name for {missing[0]!r}: a store that keeps its name needs a spec of its own"
+        )
     return tuple(table[name] for name in old)
 
 
 def _message(mistake: ErrorDetails, model: type[BaseModel]) -> str:
     location = [str(part) for part in mistake["loc"]]
-    where = ".".join(location) or "the spec"
+    where = ".".join(part for part in location if part not in _WAYS) or "the spec"
     if mistake["type"] == "extra_forbidden":
         known = _known_keys(model, location[:-1])
         return f"unknown key {where!r}: " + did_you_mean(location[-1], known, f"known: {', '.join(known)}")

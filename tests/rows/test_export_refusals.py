@@ -17,6 +17,7 @@ from migrate.errors import (
     ConversionError,
     CorruptionError,
     FencedError,
+    MigrationError,
     RefusedError,
     SourceChangedError,
 )
@@ -24,7 +25,17 @@ from migrate.rows.export_log import ExportLog, table_of
 from migrate.rows.export_table import _ranges, _table_schema, _task_of
 from migrate.rows.row_source import rows_of_spec
 from tests.rows.exported import by_task, entries, expected, orders_spec, rows, unfinished
-from tests.support import flip_byte, make_store, numbered, open_store, raises, raw_spec, small_disk, tree_state
+from tests.support import (
+    KEY_VALUE,
+    flip_byte,
+    make_store,
+    numbered,
+    open_store,
+    raises,
+    raw_spec,
+    small_disk,
+    tree_state,
+)
 
 
 @pytest.fixture
@@ -253,3 +264,15 @@ def test_a_full_disk(tmp_path: Path) -> None:
         report = export(spec, table)
         assert report.kept_ranges > 0
         assert {row["key"]: row["value"] for row in rows(table)} == records
+
+
+def test_an_old_store_that_is_not_made_from_its_changelog_yet(tmp_path: Path) -> None:
+    spec = Spec(
+        name="back",
+        work_dir=tmp_path / "work",
+        source={"format": KEY_VALUE, "store": "orders", "changelog": True, "subtopology": 0},
+        target={"format": KEY_VALUE, "path": tmp_path / "new/app"},
+        changelog={"bootstrap": "localhost:1", "application_id": "app"},
+    )
+    error = raises(MigrationError, "the old store is not made from its changelog yet", export, spec, tmp_path / "out")
+    assert "stateferry restore SPEC makes it" in error.hint

@@ -149,6 +149,7 @@ def find_partitions(
     try:
         found = [each for some in _of_one_layout(spec, names) for each in _find(spec, some)]
     except RefusedError:
+        check_made(spec)
         check_no_backup(spec.source_path)
         raise
     kept = [each for each in found if each.task not in left_out]

@@ -96,7 +96,7 @@ def _spec(broker: Broker, base: Path, name: str, **more: object) -> Spec:
 
 
 def test_every_time_has_its_value(broker: Broker, tmp_path: Path) -> None:
-    log = _log(3000)
+    log = _log(3000, 2)
     _made(broker, "versions-back-orders-changelog", log)
     spec = _spec(broker, tmp_path, "versions-back", retention_ms=RETENTION)
     report = restore(spec)
