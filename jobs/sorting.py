@@ -35,7 +35,7 @@ from migrate.batch.chunk.sorting import PlacedRecords, SortInput, SortWork
 from migrate.batch.ledger.receipts_in_force import has_files
 from migrate.batch.stop import never_stop
 from migrate.errors import ChunkFailedError, MigrationError, explain_system_error
-from migrate.model.receipt import Receipt, read_receipt
+from migrate.model.receipt import Receipt, attempt_of, read_receipt
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -267,7 +267,9 @@ def run_wave(context: SparkContext, task: SortTask) -> tuple[Receipt, ...]:
             if error is None:
                 raise
             raise error from failure
-    return tuple(written_by(_receipts(task), task))
+    taken = written_by(_receipts(task), task)
+    _remove_others(task, taken)
+    return tuple(taken)
 
 
 def _sort(session: SparkSession, task: SortTask, wave: str) -> None:
@@ -286,10 +288,23 @@ def _receipts(task: SortTask) -> list[Receipt]:
     """Every receipt that this run has left for a range of the wave; of several attempts any serves."""
     found = []
     for each in task.ranges:
-        chunk, home = each.chunk, Path(each.home)
-        folder = chunk_directory(home, chunk.store_partition, chunk.database)
-        for file in folder.glob(f"{each.run_id}-{chunk.number:06d}-*.receipt.json"):
+        for file in _left_by(each, ".receipt.json"):
             receipt = read_receipt(file)
-            if receipt is not None and receipt.revision == each.revision and has_files(receipt, home):
+            if receipt is not None and receipt.revision == each.revision and has_files(receipt, Path(each.home)):
                 found.append(receipt)
     return found
+
+
+def _remove_others(task: SortTask, taken: Sequence[Receipt]) -> None:
+    """Remove what other attempts have left: those of executors that were lost."""
+    for each, receipt in zip(task.ranges, taken, strict=True):
+        for file in _left_by(each):
+            if attempt_of(file.name) != receipt.attempt:
+                file.unlink(missing_ok=True)
+
+
+def _left_by(task: RewriteTask, ending: str = "") -> Iterator[Path]:
+    """The files of all attempts of this run at a range."""
+    chunk = task.chunk
+    folder = chunk_directory(Path(task.home), chunk.store_partition, chunk.database)
+    return folder.glob(f"*{task.run_id}-{chunk.number:06d}-*{ending}")

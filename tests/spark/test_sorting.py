@@ -5,10 +5,13 @@ import signal
 from pathlib import Path
 from typing import Any
 
+from migrate.batch.chunk.rewrite_chunk import chunk_directory
+from migrate.batch.home import load_plan
+from migrate.model.receipt import attempt_name
 from tests.spark.job import Job
 from tests.spark.processes import command_of, parent_of
 from tests.spark.scene import Scene, assert_each_interval_once, make_scene, submitting
-from tests.support import numbered, tree_state
+from tests.support import numbered, read_ledger, tree_state
 
 CLUSTER = "local-cluster[2,1,1024]"
 RECORDS = 4000
@@ -76,8 +79,23 @@ def test_an_executor_that_is_lost_does_not_lose_a_record(tmp_path: Path) -> None
     with submitting(scene, CLUSTER) as job:
         executor = parent_of(job.await_note("sort")["daemon"])
         assert "CoarseGrainedExecutorBackend" in command_of(executor)
+        left = _leave_files_of_another_attempt(scene.home)
         os.kill(executor, signal.SIGKILL)
         _assert_right(scene, job.end())
+    assert not any(each.exists() for each in left)
+
+
+def _leave_files_of_another_attempt(home: Path) -> list[Path]:
+    """As an executor leaves them that is lost when it has written."""
+    plan, run = load_plan(home), read_ledger(home)[-1].run_id
+    assert plan is not None
+    chunk = plan.chunks[0]
+    folder = chunk_directory(home, chunk.store_partition, chunk.database)
+    folder.mkdir(parents=True, exist_ok=True)
+    left = [folder / f"{mark}{attempt_name(run, chunk.number)}.0.sst" for mark in ("", ".")]
+    for each in left:
+        each.write_bytes(b"half")
+    return left
 
 
 def test_a_driver_that_is_killed_loses_no_range_that_is_written(tmp_path: Path) -> None:
