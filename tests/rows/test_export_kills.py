@@ -26,7 +26,7 @@ def test_exports_survive_whatever_kills_them(tmp_path: Path, kills: int, jobs: i
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_export_says_how_to_go_on(tmp_path: Path, number: signal.Signals) -> None:
-    records = numbered(60_000, value_size=100)
+    records = numbered(300_000, value_size=100)
     make_store(tmp_path / "old", records)
     file, table = spec_file(tmp_path / "migration.toml", run={"chunk_size": "64 KiB"}), tmp_path / "table"
     command = [sys.executable, "-m", "migrate", "export", str(file), "--to", str(table), "--jobs", "2"]

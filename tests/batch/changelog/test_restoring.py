@@ -184,7 +184,7 @@ def test_there_is_nothing_to_read(make: Make) -> None:
         ("source", {"subtopology": None}, "no topic tells the first number"),
         ("source", {"store": None}, "says which one it is"),
         ("source", {"format": WINDOW, "retention_ms": None, "segment_ms": None}, "which segments its records"),
-        ("source", {"format": "kafka-streams.versioned"}, "is its history"),
+        ("source", {"format": "kafka-streams.versioned"}, "and what has expired"),
         ("source", {"changelog": None, "path": "state"}, "subtopology has no effect"),
         ("target", {"path": None}, "name a new one in"),
         ("changelog", None, "says where that is"),
