@@ -60,7 +60,7 @@ check: setup ## lint, formatting, types, the shape of the code, what the docs ci
 test-fast: setup ## every test that runs in process, without Java and network: under 4 minutes on two cores
 	$(PYTEST) -m 'not real and not long'
 
-test: check ## check, test-fast's tests, and Spark, Kafka Streams, power cuts, commands, a browser: about 30 minutes
+test: check ## check, test-fast's tests, and Spark, Kafka Streams, power cuts, commands, a browser: about 45 minutes
 	$(WITH_JAVA) $(PYTEST) -m 'not long'
 
 test-delta: ## the jobs on the PySpark that delta-spark takes, and a ledger read in Spark, in a .venv-delta: about 4 minutes
