@@ -263,8 +263,7 @@ class BrokerFacts:
             if not is_first:
                 needed = {"READ", "DESCRIBE_CONFIGS", *(("WRITE",) if self.way == "append" else ())}
                 unknown += _missing(cluster, name, needed)
-            new_topics = dict.fromkeys(each.new_topic for each in self.changelogs if each.topic == name)
-            for new in new_topics if is_first else new_topics.keys() - {name}:
+            for new in (new for new, old in self._wanted.names.items() if old == name and (is_first or new != old)):
                 if cluster.topic(new) is None:
                     cluster.check_can_create(new, topic)
                 else:

@@ -378,8 +378,8 @@ class Preflight:
             error.hint += way_without_changelog(source)
 
     def _verified(self) -> str:
-        has_begun, accepted = self.stored is not None, self._context.acceptance.unverified
-        return check_verified(self._spec, accepted=accepted, has_begun=has_begun)
+        has_begun = self.stored is not None
+        return check_verified(self._spec, accepted=self._context.acceptance.unverified, has_begun=has_begun)
 
     def _found(self) -> str:
         stores = {partition.store for partition in self.source.partitions}
