@@ -1,7 +1,7 @@
 # Needs make, Python 3.11 or newer, and the network for the first `make setup`.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup check test test-fast test-delta test-spark-submit test-long test-more test-random test-kill test-lazy test-mutants demo demo-lazy demo-windows demo-changelog demo-queries demo-processors demo-rows bench broker docs-cli docs-images package clean
+.PHONY: help setup check test test-fast test-delta test-spark-submit test-spark-kills test-long test-more test-random test-kill test-lazy test-mutants demo demo-lazy demo-windows demo-changelog demo-queries demo-processors demo-rows bench broker docs-cli docs-images package clean
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -11,9 +11,9 @@ EXTRAS ?= all,dev
 TYPED := $(wildcard formats migrate jobs tests)
 SHAPE := tests/test_architecture.py tests/test_rooms.py tests/test_docs.py tests/test_suites.py tests/mutants/test_catalogue.py
 
-# So many tests at a time; those of a group (tests/suites.py) one after the other. With two cores, the third one uses the
+# So many tests at a time; those of a group (tests/suites.py) one after the other. With two cores, the others use the
 # time in which Spark, Kafka Streams and brokers wait.
-WORKERS ?= 3
+WORKERS ?= 4
 PYTEST_ARGS ?=
 # Tests sync thousands of small files: these lie in memory where there is plenty of it.
 ifndef TMPDIR
@@ -68,6 +68,9 @@ test-delta: ## the jobs on the PySpark that delta-spark takes, and a ledger read
 
 test-spark-submit: setup
 	$(WITH_JAVA) $(PYTEST) tests/spark/test_spark_submit.py tests/spark/test_spark_reads_exports.py -m 'not long'
+
+test-spark-kills: setup ## kill drivers and executors of Spark, with nothing beside it, and resume: about 10 minutes
+	$(WITH_JAVA) $(MEMORY) $(PYTHON) -m pytest -q tests/kill/test_kills.py -k '(on_spark or sorted_keys) and 6' $(PYTEST_ARGS)
 
 test-long: test-more test-random test-kill test-lazy test-mutants ## whatever `make test` leaves out: hours; before a release
 
