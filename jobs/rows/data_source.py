@@ -6,12 +6,14 @@ and refuse to read it where the setting is off. `columns`, `from_key` and `to_ke
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cache
 
+import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType
@@ -19,9 +21,6 @@ from pyspark.sql.types import StructField, StructType
 from migrate.errors import MigrationError, SpecError
 from migrate.rows.row_options import rows_of_options
 from migrate.rows.row_source import RangeReading, RangeTask, RowSource
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _COLUMNS = "read and decoded by each query, unless the option columns names others"
 _KEYS = f"{_COLUMNS}; the options from_key and to_key read a part of the store, a filter all of it"
@@ -76,10 +75,11 @@ class RangeReader(DataSourceReader):
 
     def __init__(self, source: RowSource) -> None:
         self._reading: RangeReading = source.reading
+        self._schema = arrow_schema(source)
         self._source: RowSource | None = source
 
     def __getstate__(self) -> dict[str, object]:
-        return {"_reading": self._reading, "_source": None}
+        return {"_reading": self._reading, "_schema": self._schema, "_source": None}
 
     @_as_a_sentence()
     def partitions(self) -> list[RangePartition]:
@@ -91,11 +91,25 @@ class RangeReader(DataSourceReader):
         """The rows of a range."""
         with _as_a_sentence():
             if isinstance(partition, RangePartition) and partition.task is not None:
-                yield from self._reading.read(partition.task)
+                for rows in self._reading.read(partition.task):
+                    _keep_what_is_loaded()
+                    yield pa.RecordBatch.from_arrays(rows.columns, schema=self._schema)
 
 
 def spark_schema(source: RowSource) -> StructType:
     """With what DESCRIBE shows beside each column."""
-    found = from_arrow_schema(source.schema)
+    found = from_arrow_schema(arrow_schema(source))
     comments = {field.name: {"comment": _KEYS if field.name == "key" else _COLUMNS} for field in found}
     return StructType([StructField(each.name, each.dataType, each.nullable, comments[each.name]) for each in found])
+
+
+def arrow_schema(source: RowSource) -> pa.Schema:
+    """The columns, and which of them are never null: Spark has a cost for each value that may be."""
+    filled = source.reading.rows.filled
+    return pa.schema([field.with_nullable(field.name not in filled) for field in source.schema])
+
+
+@cache
+def _keep_what_is_loaded() -> None:
+    """Spark collects garbage behind each task: what was loaded is none, and is not looked at again."""
+    gc.freeze()

@@ -87,6 +87,15 @@ class RowReader:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     @property
+    def filled(self) -> set[str]:
+        """The columns that are never null."""
+        if self.permissive:
+            return set()
+        key, value = (each.is_by_columns for each in self._payloads)
+        may_be_deleted = self.known.kind == "versioned"
+        return {"task"} | ({"key"} if key else set()) | ({"value"} if value and not may_be_deleted else set())
+
+    @property
     def is_by_columns(self) -> bool:
         """Whether NumPy and Arrow alone make the rows, and nothing of the user does."""
         found = [each for each, name in zip(self._payloads, ("key", "value"), strict=True) if name in self.schema.names]

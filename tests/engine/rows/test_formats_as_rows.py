@@ -47,6 +47,7 @@ def test_rows_are_what_the_format_decodes(known: Format, data: st.DataObject) ->
     assert rows.schema == reader.schema
     rows.validate(full=True)
     assert _without_place(rows) == wanted
+    assert not any(rows[name].null_count for name in reader.filled)
     assert all((row["task"], row["partition"]) == ("0_1", 1) for row in plain(rows))
 
 

@@ -120,6 +120,14 @@ def test_types(serde: Serde, kind: pa.DataType) -> None:
     assert RowReader(PLAIN, key=serde).schema.field("key").type == kind
 
 
+def test_columns_that_are_never_null() -> None:
+    assert RowReader(PLAIN).filled == {"task", "key", "value"}
+    assert RowReader(PLAIN, permissive=True).filled == set()
+    assert RowReader(get_format("kafka-streams.versioned")).filled == {"task", "key"}
+    maybe = AvroSerde(((None, AvroSchema('["null", "string"]')),), "none")
+    assert RowReader(PLAIN, value=maybe).filled == {"task", "key"}
+
+
 def test_json_stays_the_text_that_it_is() -> None:
     payload = '{"a": 1.0,\n "a": "ä"}'
     rows = RowReader(PLAIN, value=JsonSerde(), permissive=True).rows(

@@ -43,6 +43,13 @@ def test_every_record_is_a_row(spark: SparkSession, app: Path) -> None:
     ]
 
 
+def test_what_is_never_null_is_not_nullable(spark: SparkSession, app: Path) -> None:
+    for mode, never in (("FAILFAST", {"task", "key", "value"}), ("PERMISSIVE", set())):
+        found = rows(spark, app, key="text", value="string", mode=mode)
+        assert {field.name for field in found.schema if not field.nullable} == never
+        assert found.filter("key IS NOT NULL AND value IS NOT NULL").count() == 3000
+
+
 def test_a_dataframe_is_used_in_every_way(spark: SparkSession, app: Path) -> None:
     orders = rows(spark, app, key="text", value="string")
     assert orders.count() == 3000
