@@ -11,7 +11,7 @@ from pyspark import SparkContext
 
 from jobs.probe import ProbeRequest
 from jobs.session import is_local, spark_context
-from jobs.sorting import run_wave
+from jobs.sorting import Waves
 from jobs.spark_checks import check_directory, check_packages, run_probes, spark_checks
 from migrate.batch.chunk.executor import ExecutorPlugin
 from migrate.batch.chunk.key_times_task import TimesTask
@@ -42,6 +42,7 @@ class SparkExecutor:
 
     def __init__(self, context: SparkContext) -> None:
         self._context = context
+        self._waves = Waves(context)
         self._group = f"stateferry-{uuid.uuid4().hex[:12]}"
 
     @property
@@ -55,7 +56,7 @@ class SparkExecutor:
         what = f"{_DOING.get(type(first), 'verify')} {first}"
         self._context.setJobGroup(self._group, f"{what} and {others} more" if others else what)
         if isinstance(first, SortTask):
-            return [run_wave(self._context, each) for each in tasks if isinstance(each, SortTask)]
+            return [self._waves.run(each) for each in tasks if isinstance(each, SortTask)]
         return self._context.parallelize([tasks], 1).map(run_tasks).collect()[0]
 
     def cancel(self) -> None:

@@ -11,8 +11,8 @@ import base64
 import pickle
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,9 +29,10 @@ from pyspark.sql.datasource import (
 )
 
 from jobs.session import own_session
+from jobs.wave_rows import FAMILY_AT, LARGE, NUMBER_AT, SCHEMA, LargeRecordError, SortedBatches, WaveRows, mark_ranges
 from migrate.batch.chunk.rewrite_chunk import RewriteTask, chunk_directory
-from migrate.batch.chunk.sorted_range import SortedRows, SortTask, write_range, written_by
-from migrate.batch.chunk.sorting import PlacedRecords, SortInput, SortWork
+from migrate.batch.chunk.sorted_range import SortTask, write_range, written_by
+from migrate.batch.chunk.sorting import SortInput, SortWork
 from migrate.batch.ledger.receipts_in_force import has_files
 from migrate.batch.stop import never_stop
 from migrate.errors import ChunkFailedError, MigrationError, explain_system_error
@@ -43,26 +44,15 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 NAME = "stateferry-wave"
-_SCHEMA = "number int, key binary, value binary, facts bigint, note string"
-_COLUMNS = pa.schema(
-    [
-        pa.field("number", pa.int32()),
-        pa.field("key", pa.binary()),
-        pa.field("value", pa.binary()),
-        pa.field("facts", pa.int64()),
-        pa.field("note", pa.string()),
-    ]
-)
-FAMILY_BITS = 48
-"""Facts are the number of the column family, and below it, in so many bits, the bytes that were read."""
-_MARK = -1
-"""The facts of a row that each range gets, so that an empty one is written too."""
-_BATCH_RECORDS, _BATCH_BYTES = 32 << 10, 8 << 20
 _SETTINGS = {
     "spark.sql.adaptive.enabled": "false",  # each partition is a range
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(8 << 20),
 }
+LARGEST = 4 << 10
+"""Of keys and values that are sorted without a limit for the bytes of a batch, for which Spark would measure each row:
+a tenth of all its work."""
+_LIMITS = {LARGEST: (1 << 31) - 1, None: 8 << 20}
+"""Bytes of a batch by the bytes of its largest key or value: the first one is no limit to Spark, the other one any."""
 _ERROR = re.compile(r"stateferry-error:([A-Za-z0-9+/=]+):")
 
 
@@ -100,12 +90,13 @@ class WaveSource(DataSource):
     def name(cls) -> str:
         return NAME
 
-    def schema(self) -> str:
-        return _SCHEMA
+    def schema(self) -> StructType:
+        return SCHEMA
 
     def reader(self, schema: StructType) -> WaveReader:
         """It reads every input."""
-        return WaveReader(self._wave())
+        largest = self.options.get("largest")
+        return WaveReader(self._wave(), None if largest is None else int(largest))
 
     def writer(self, schema: StructType, overwrite: bool) -> WaveWriter:
         """It writes every range."""
@@ -121,8 +112,9 @@ class WaveSource(DataSource):
 class WaveReader(DataSourceReader):
     """Reads, converts and places records; only the inputs' tasks know the inputs."""
 
-    def __init__(self, wave: SortTask) -> None:
+    def __init__(self, wave: SortTask, largest: int | None) -> None:
         self._work: SortWork = wave.work
+        self._largest = largest
         self._numbers = wave.numbers
         self._inputs: tuple[SortInput, ...] = wave.inputs
 
@@ -134,76 +126,26 @@ class WaveReader(DataSourceReader):
         return [InputOfSpark(each, is_first=not number) for number, each in enumerate(self._inputs)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of an input that belong to the wave."""
+        """The rows of an input that belong to the wave; those before a large record, where it is not to have any."""
         assert isinstance(partition, InputOfSpark)
         if partition.is_first:
-            yield _marks(len(self._numbers))
+            yield mark_ranges(len(self._numbers))
+        with _as_text():
+            try:
+                yield from self._rows(partition.of)
+            except LargeRecordError:
+                yield mark_ranges(len(self._numbers), LARGE)
+
+    def _rows(self, of: SortInput) -> Iterator[pa.RecordBatch]:
         of_wave = np.full(len(self._work.targets.chunks), -1)
         of_wave[self._numbers] = np.arange(len(self._numbers))
-        with _as_text():
-            rows = _Rows(of_wave)
-            for placed in partition.of.placed(self._work, never_stop):
-                if (batch := rows.add(placed)) is not None:
-                    yield batch
-                del placed
-            if (batch := rows.taken()) is not None:
+        rows = WaveRows(of_wave, self._largest)
+        for placed in of.placed(self._work, never_stop):
+            if (batch := rows.add(placed)) is not None:
                 yield batch
-
-
-def _marks(ranges: int) -> pa.RecordBatch:
-    columns = [range(ranges), [b""] * ranges, [b""] * ranges, [_MARK] * ranges, [None] * ranges]
-    return pa.record_batch(
-        [pa.array(each, field.type) for each, field in zip(columns, _COLUMNS, strict=True)], _COLUMNS
-    )
-
-
-class _Rows:
-    """Rows of the wave that wait for more: Spark has a cost for each batch."""
-
-    def __init__(self, of_wave: np.ndarray[Any, np.dtype[np.int64]]) -> None:
-        """`of_wave`: by the number of a range in the plan, that in the wave; -1: it is none of its."""
-        self._of_wave = of_wave
-        self._clear()
-
-    def _clear(self) -> None:
-        self._numbers, self._facts = list[Any](), list[Any]()
-        self._keys, self._values, self._notes = list[bytes](), list[bytes](), list[str | None]()
-        self._size = 0
-
-    def add(self, placed: PlacedRecords) -> pa.RecordBatch | None:
-        """Take records; returns all that wait where they are many."""
-        numbers, of = self._of_wave[placed.numbers], placed.of
-        keys, values = of.records.keys, of.records.values
-        facts = np.asarray(of.sizes, np.int64) | (of.family << FAMILY_BITS)
-        notes = [None] * len(keys) if of.notes is None else [each and each.as_text() for each in of.notes]
-        if (mine := numbers >= 0).any() and not mine.all():
-            mask = mine.tolist()
-            keys, values = of.records.where(mask).keys, of.records.where(mask).values
-            numbers, facts = numbers[mine], facts[mine]
-            notes = [note for note, is_mine in zip(notes, mask, strict=True) if is_mine]
-        elif not len(numbers) or numbers[0] < 0:
-            return None
-        self._numbers.append(numbers)
-        self._facts.append(facts)
-        self._keys += keys
-        self._values += values
-        self._notes += notes
-        self._size += int(facts.sum()) & ((1 << FAMILY_BITS) - 1)
-        return self.taken() if len(self._keys) >= _BATCH_RECORDS or self._size >= _BATCH_BYTES else None
-
-    def taken(self) -> pa.RecordBatch | None:
-        """What waits; None: nothing does."""
-        if not self._keys:
-            return None
-        columns = [
-            pa.array(np.concatenate(self._numbers), pa.int32()),
-            pa.array(self._keys, pa.binary()),
-            pa.array(self._values, pa.binary()),
-            pa.array(np.concatenate(self._facts), pa.int64()),
-            pa.array(self._notes, pa.string()),
-        ]
-        self._clear()
-        return pa.record_batch(columns, _COLUMNS)
+            del placed
+        if (batch := rows.taken()) is not None:
+            yield batch
 
 
 class WaveWriter(DataSourceArrowWriter):
@@ -214,74 +156,68 @@ class WaveWriter(DataSourceArrowWriter):
         self._newest_wins = newest_wins
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write the files and the receipt of a range, which are durable then."""
+        """Write the files and the receipt of a range, which are durable then; nothing, where a record was left out."""
         context = TaskContext.get()
         assert context is not None
         number = context.partitionId()
         task = self._ranges[number]
-        with _as_text():
-            rows = _SortedBatches(iterator, number)
+        with _as_text(), suppress(LargeRecordError):
+            rows = SortedBatches(iterator, number)
             write_range(task, iter(rows), never_stop, newest_wins=self._newest_wins)
             if not rows.is_marked:
                 raise ChunkFailedError(f"{task}: Spark lost rows", hint="run the command again")
         return WriterCommitMessage()
 
 
-class _SortedBatches:
-    """The sorted rows of a range, without the mark."""
+class Waves:
+    """Sorts waves, one after the other."""
 
-    def __init__(self, batches: Iterator[pa.RecordBatch], number: int) -> None:
-        self.is_marked = False
-        self._batches, self._number = batches, number
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
+        self._largest: int | None = LARGEST
 
-    def __iter__(self) -> Iterator[SortedRows]:
-        for batch in self._batches:
-            numbers, facts = batch["number"].to_numpy(), batch["facts"].to_numpy()
-            if (numbers != self._number).any():
-                raise ChunkFailedError("Spark gave a range rows of another one", hint="run the command again")
-            keys, values, notes = (batch[name].to_pylist() for name in ("key", "value", "note"))
-            if len(marks := np.flatnonzero(facts == _MARK)):
-                self.is_marked = True
-                (at,) = marks.tolist()
-                facts = np.delete(facts, at)
-                del keys[at], values[at], notes[at]
-            if keys:
-                sizes = facts & ((1 << FAMILY_BITS) - 1)
-                yield SortedRows(keys, values, (facts >> FAMILY_BITS).tolist(), sizes.tolist(), notes)
-            del batch, keys, values
+    def run(self, task: SortTask) -> tuple[Receipt, ...]:
+        """Sort and write the ranges of a wave; their receipts, in the same order.
 
-
-def run_wave(context: SparkContext, task: SortTask) -> tuple[Receipt, ...]:
-    """Sort and write the ranges of a wave; their receipts, in the same order.
-
-    Raises what a worker has raised, if it is an error of ours, else Spark's error.
-    """
-    session = own_session(context, _SETTINGS)
-    with tempfile.TemporaryDirectory(prefix="stateferry-") as folder:
-        file = Path(folder) / "wave"
-        file.write_bytes(pickle.dumps(task))
+        Raises what a worker has raised, if it is an error of ours, else Spark's error.
+        """
+        self._query(task)
         try:
-            _sort(session, task, str(file))
-        except Exception as failure:
-            error = error_in(str(failure))
-            if error is None:
+            taken = written_by(_receipts(task), task)
+        except ChunkFailedError:
+            if self._largest is None:
                 raise
-            raise error from failure
-    taken = written_by(_receipts(task), task)
-    _remove_others(task, taken)
-    return tuple(taken)
+            self._largest = None  # there is a larger record
+            return self.run(task)
+        _remove_others(task, taken)
+        return tuple(taken)
+
+    def _query(self, task: SortTask) -> None:
+        limit = {"spark.sql.execution.arrow.maxBytesPerBatch": str(_LIMITS[self._largest])}
+        session = own_session(self._context, _SETTINGS | limit)
+        with tempfile.TemporaryDirectory(prefix="stateferry-") as folder:
+            file = Path(folder) / "wave"
+            file.write_bytes(pickle.dumps(task))
+            options = {"wave": str(file)} | ({} if self._largest is None else {"largest": str(self._largest)})
+            try:
+                _sort(session, task, options)
+            except Exception as failure:
+                error = error_in(str(failure))
+                if error is None:
+                    raise
+                raise error from failure
 
 
-def _sort(session: SparkSession, task: SortTask, wave: str) -> None:
+def _sort(session: SparkSession, task: SortTask, options: Mapping[str, str]) -> None:
     from pyspark.sql import functions
 
     session.dataSource.register(WaveSource)
-    rows = session.read.format(NAME).option("wave", wave).load()
-    rows = rows.repartitionById(len(task.ranges), functions.col("number"))
+    rows = session.read.format(NAME).options(**options).load()
+    rows = rows.repartitionById(len(task.ranges), functions.shiftright("facts", NUMBER_AT).cast("int"))
     has_families = any(len(each.mappings) > 1 for each in task.ranges)
-    order = [functions.shiftright("facts", FAMILY_BITS)] if has_families else []
+    order = [functions.shiftright("facts", FAMILY_AT)] if has_families else []
     rows = rows.sortWithinPartitions(*order, "key")
-    rows.write.format(NAME).mode("append").option("wave", wave).save()
+    rows.write.format(NAME).mode("append").options(**options).save()
 
 
 def _receipts(task: SortTask) -> list[Receipt]:

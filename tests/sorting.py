@@ -13,6 +13,7 @@ from migrate.batch.stop import never_stop
 from migrate.errors import MigrationError
 from migrate.model.receipt import Receipt
 from migrate.spec.spec import Spec
+from migrate.stores.batch import Batch
 
 Row = tuple[int, bytes, bytes, int, str | None]
 """Column family, key, value, bytes read, note."""
@@ -51,7 +52,7 @@ def _rows(rows: list[Row], batch: int) -> Iterator[SortedRows]:
     rows.sort(key=itemgetter(0, 1))
     for at in range(0, len(rows), batch):
         families, keys, values, sizes, notes = zip(*rows[at : at + batch], strict=True)
-        yield SortedRows([*keys], [*values], families, sizes, notes)
+        yield SortedRows(Batch([*keys], [*values]), notes if any(notes) else None, families, sizes)
 
 
 @contextmanager

@@ -2,9 +2,11 @@
 
 import os
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from jobs.sorting import LARGEST
 from migrate.batch.chunk.rewrite_chunk import chunk_directory
 from migrate.batch.home import load_plan
 from migrate.model.receipt import attempt_name
@@ -29,15 +31,18 @@ REJECTS = """if record.key == b"key-00000777":
 COLLAPSES = """if record.key == b"key-00000778":
         return replace(record, key=b"key-00000777"[::-1])"""
 
+GROWS = """if record.key == b"key-00000777":
+        return replace(converted(record), key=record.key[::-1], value=bytes(20_000))"""
+
 
 def _scene(folder: Path, first: str = "", **conversion: Any) -> Scene:  # noqa: ANN401
     code = TURNED.format(first=first)
     return make_scene(folder / "scene", code, records=RECORDS, allow=["key-change", "unclean-source"], **conversion)
 
 
-def _assert_right(scene: Scene, job: Job) -> None:
+def _assert_right(scene: Scene, job: Job, expected: Mapping[bytes, bytes] = EXPECTED) -> None:
     assert job.exit_code == 0, job.errors
-    assert scene.published["default"] == EXPECTED
+    assert scene.published["default"] == expected
     assert tree_state(scene.folder / "old") == scene.source
     assert_each_interval_once(scene.chunks)
     assert len(scene.chunks) > 3
@@ -52,6 +57,14 @@ def _submitted(scene: Scene, master: str, *arguments: str, name: str = "job") ->
 def test_every_record_is_under_its_new_key(tmp_path: Path) -> None:
     scene = _scene(tmp_path)
     _assert_right(scene, _submitted(scene, "local[2]"))
+
+
+def test_a_large_record_is_among_them(tmp_path: Path) -> None:
+    assert LARGEST < 20_000
+    scene = _scene(tmp_path, GROWS)
+    job = _submitted(scene, "local[2]")
+    _assert_right(scene, job, EXPECTED | {b"key-00000777"[::-1]: bytes(20_000)})
+    assert "ERROR" not in job.errors
 
 
 def test_an_error_of_a_worker_reaches_the_user_as_it_is(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from migrate.model.display import plural
 from migrate.model.key_range import show_key
 from migrate.model.plan import Chunk
 from migrate.model.receipt import Receipt
-from migrate.stores.batch import Batch
+from migrate.stores.batch import Batch, joined
 from migrate.stores.rocksdb.writing import SstWriter, TableOptions
 
 ENGINE = "sorting"
@@ -71,11 +71,11 @@ class CollisionError(RefusedError):
 class SortedRows(NamedTuple):
     """Rows of one range, sorted by column family, then by key."""
 
-    keys: list[bytes]
-    values: list[bytes]
+    records: Batch
+    notes: Sequence[str | None] | None
+    """None: there are none."""
     families: Sequence[int]
     sizes: Sequence[int]
-    notes: Sequence[str | None]
 
 
 def write_range(
@@ -115,10 +115,8 @@ def _by_family(rows: SortedRows) -> Iterator[tuple[int, SortedRows]]:
     starts = [0, *(at for at, (one, other) in enumerate(pairwise(families), 1) if one != other), len(families)]
     for start, end in pairwise(starts):
         some = slice(start, end)
-        yield (
-            families[start],
-            SortedRows(rows.keys[some], rows.values[some], families[some], rows.sizes[some], rows.notes[some]),
-        )
+        notes = None if rows.notes is None else rows.notes[some]
+        yield families[start], SortedRows(rows.records.part(start, end), notes, families[some], rows.sizes[some])
 
 
 @dataclass(slots=True)
@@ -136,28 +134,27 @@ class _FamilyWriter:
     """Records, and bytes of their old keys and values."""
     _ends: list[bytes] = field(default_factory=list)
     """The first key and the last one that are written."""
-    _last: Batch = field(default_factory=lambda: Batch([], []))
-    """The last record so far, which waits for others of its key."""
+    _waiting: Batch = field(default_factory=lambda: Batch([], []))
+    """The last records so far, which wait for others of their last key."""
 
     def add(self, rows: SortedRows) -> None:
-        """Write rows, but for the last one."""
-        self._read = self._read[0] + len(rows.keys), self._read[1] + sum(rows.sizes)
-        keys, values = rows.keys, rows.values
-        if any(rows.notes):
-            keys, values = self._noted(rows)
-        if not keys:
+        """Write those that waited; rows wait for the next ones."""
+        self._read = self._read[0] + len(rows.records), self._read[1] + sum(rows.sizes)
+        records = rows.records if rows.notes is None else self._noted(rows, rows.notes)
+        if not len(records):
             return
-        keys, values = [*self._last.keys, *keys], [*self._last.values, *values]
-        if any(map(bytes.__eq__, keys, keys[1:])):
-            keys, values = self._without_collisions(keys, values)
-        self._write(Batch(keys[:-1], values[:-1]))
-        self._last = Batch(keys[-1:], values[-1:])
+        goes_on = self._waiting.keys[-1:] == records.keys[:1]
+        if goes_on or any(map(bytes.__eq__, records.keys, records.keys[1:])):
+            records = self._without_collisions(joined([self._waiting, records]))
+        else:
+            self._write(self._waiting)
+        self._waiting = records
 
-    def _noted(self, rows: SortedRows) -> tuple[list[bytes], list[bytes]]:
+    def _noted(self, rows: SortedRows, notes: Sequence[str | None]) -> Batch:
         """The rows that are written; the others are counted."""
         keys, values = list[bytes](), list[bytes]()
         name = self.attempt.task.mappings[self.family].source
-        for key, value, text in zip(rows.keys, rows.values, rows.notes, strict=True):
+        for key, value, text in zip(rows.records.keys, rows.records.values, notes, strict=True):
             note = None if text is None else Note.of_text(text)
             if note is not None and note.fate == "rejected":
                 self.attempt.rejects.add(name, key, value, note.reason, note.place)
@@ -168,16 +165,16 @@ class _FamilyWriter:
             if is_written:
                 keys.append(key)
                 values.append(value)
-        return keys, values
+        return Batch(keys, values)
 
-    def _without_collisions(self, keys: list[bytes], values: list[bytes]) -> tuple[list[bytes], list[bytes]]:
+    def _without_collisions(self, records: Batch) -> Batch:
         """Of each key the newest record. Raises CollisionError where they are an error."""
         if not self.newest_wins:
-            key = next(one for one, other in pairwise(keys) if one == other)
+            key = next(one for one, other in pairwise(records.keys) if one == other)
             raise CollisionError(self.attempt.task.chunk, self.family, key)
         target, newest = self.attempt.conversion.target, dict[bytes, bytes]()
         lost: list[tuple[bytes, bytes]] = []
-        for key, value in zip(keys, values, strict=True):
+        for key, value in zip(records.keys, records.values, strict=True):
             before = newest.get(key)
             if before is None:
                 newest[key] = value
@@ -185,7 +182,7 @@ class _FamilyWriter:
             older, newest[key] = sorted((before, value), key=partial(age, target, key))
             lost.append((key, older))
         self.lost = self.lost.plus(sum_of([key for key, _ in lost], [value for _, value in lost], self.family))
-        return list(newest), list(newest.values())
+        return Batch([*newest], [*newest.values()])
 
     def _write(self, batch: Batch) -> None:
         if not len(batch):
@@ -199,7 +196,7 @@ class _FamilyWriter:
 
     def finish(self) -> Passed:
         """Complete the file, which is durable then."""
-        self._write(self._last)
+        self._write(self._waiting)
         if self._sst is not None:
             self._sst.finish()
         first, last = (self._ends[0], self._ends[-1]) if self._ends else (None, None)

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -124,7 +124,7 @@ class Targets:
         first, bounds = self._places[partition, database]
         if not bounds:
             return np.full(len(keys), first)
-        return np.fromiter((first + bisect_right(bounds, key) for key in keys), np.int64, len(keys))
+        return np.fromiter(map(partial(bisect_right, bounds), keys), np.int64, len(keys)) + first
 
     def anywhere(self, partitions: Sequence[str], database: str, key: bytes) -> int:
         """The range that counts a record which is left out; the same one each time."""
