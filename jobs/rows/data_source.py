@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from typing import NoReturn
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -68,6 +69,14 @@ class StateferrySource(DataSource):
                 hint="leave .schema(...) out, and choose columns by the option `columns`",
             )
         return RangeReader(source)
+
+    @_as_a_sentence()
+    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
+        """Refused."""
+        raise SpecError(
+            "Spark does not write into a state store",
+            hint="write the rows to a Delta table; `stateferry import` makes a new store of it (docs/rows.md)",
+        )
 
 
 class RangeReader(DataSourceReader):

@@ -14,7 +14,7 @@ from tests.jobs.rows.sessions import refused, rows, users_session
 from tests.queries.support import application, signed
 from tests.queries.views.made import key_value, segmented
 from tests.shared.windowed import MINUTE, session_key, window_key
-from tests.support import TIMESTAMPED, flip_byte, make_store, numbered, open_store, to_toml
+from tests.support import KEY_VALUE, TIMESTAMPED, flip_byte, make_store, numbered, open_store, to_toml
 
 TEXTS = [{b"k%d-%04d" % (number, each): b"v%d" % (each % 7) for each in range(1000)} for number in range(3)]
 
@@ -241,4 +241,11 @@ def test_a_schema_of_the_users_is_refused(spark: SparkSession, app: Path) -> Non
     given = {"path": str(app), "store": "orders", "format": "kafka-streams.key-value"}
     with pytest.raises(PySparkException, match=r"leave \.schema") as error:
         spark.read.format("stateferry").schema("key string").options(**given).load().collect()
+    refused(error)
+
+
+def test_a_store_is_not_written(spark: SparkSession, app: Path) -> None:
+    given = {"path": str(app), "store": "orders", "format": KEY_VALUE}
+    with pytest.raises(PySparkException, match="does not write into a state store") as error:
+        rows(spark, app).write.format("stateferry").mode("append").options(**given).save()
     refused(error)
