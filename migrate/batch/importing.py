@@ -23,7 +23,7 @@ from migrate.model.restored import ImportRecord
 from migrate.model.store_partition import WHOLE, segment_name
 from migrate.model.values import with_seal
 from migrate.spec.spec import Spec
-from migrate.stores.files import make_directories, remove_tree, write_durably
+from migrate.stores.files import make_directories, remove_tree, table_directory, write_durably
 from migrate.stores.rocksdb.writing import TableOptions, create_database
 
 _MOST_DIRECTORIES = 20_000
@@ -66,7 +66,7 @@ def import_rows(
 @system_errors_explained()
 def pin_table(context: Context, table: str | Path, version: int | None = None) -> None:
     """Check the table's rows, and record which they are; where that is done, check that they are asked for again."""
-    spec, path = context.spec, Path(table).expanduser().absolute()
+    spec, path = context.spec, table_directory(table)
     if not spec.source.rows:
         raise SpecError(
             "this migration has an old store, and `import` makes a new one from the rows of a table alone",

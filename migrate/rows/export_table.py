@@ -25,7 +25,7 @@ from migrate.model.reports import Column
 from migrate.rows.export_log import PARTITION_COLUMN, ExportLog, check_is_a_table, table_of
 from migrate.rows.row_source import RANGE_BYTES, RangeReading, RangeTask, RowSelection, RowSide, RowSource, rows_of_spec
 from migrate.spec.spec import Spec
-from migrate.stores.files import fsync_directory, fsync_file, make_directories
+from migrate.stores.files import fsync_directory, fsync_file, make_directories, table_directory
 from migrate.stores.rocksdb.c_api import give_memory_back
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def export(
         CorruptionError: a file of the store is damaged.
     """
     begun = time.monotonic()
-    table = Path(to).expanduser().absolute()
+    table = table_directory(to)
     open_executor = here(jobs)
     check_is_a_table(table)
     _check_apart(spec, table)

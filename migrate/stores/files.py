@@ -28,6 +28,7 @@ from migrate.stores.regular_files import MAX_DEPTH
 MEMORY = Path("/dev/shm")
 _ROOM_BYTES = 32 << 20
 """Several times what RocksDB reserves for the manifests of a new database."""
+_SCHEME = re.compile(r"[A-Za-z][\w+.-]+:")
 _NOT_FOR_DELTA = re.compile(r"[\x00-\x1f\x7f%\\[\]^|]")
 _THREADS = 16
 _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
@@ -302,6 +303,17 @@ def remove_empty(folder: Path, *, below: Path) -> None:
         if folder.exists():
             folder.rmdir()
         folder = folder.parent
+
+
+def table_directory(given: str | Path) -> Path:
+    """The directory of a Delta table. Raises RefusedError for a URL, which a path would take for a folder's name."""
+    path = Path(given).expanduser()
+    if path.parts and _SCHEME.fullmatch(path.parts[0]):
+        raise RefusedError(
+            f"{given} is no path: tables lie in directories, and not in object stores",
+            hint="name a directory that is mounted here, and on every executor",
+        )
+    return path.absolute()
 
 
 def delta_uri(folder: Path) -> str:

@@ -107,6 +107,7 @@ def test_a_value_that_its_serde_cannot_write_is_named_by_the_run(tmp_path: Path)
 
 def test_no_table_no_version(spec: Spec, tmp_path: Path) -> None:
     assert "stateferry export" in refused(RefusedError, "is no Delta table", spec, tmp_path / "nothing")
+    assert "executor" in refused(RefusedError, "not in object stores", spec, Path("s3://bucket/orders"))
     table = write_rows(tmp_path / "table", text_rows(3))
     assert "the newest is 0" in refused(RefusedError, "has no version 7", spec, table, 7)
 

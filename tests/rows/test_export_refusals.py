@@ -63,6 +63,13 @@ def test_a_directory_of_something_else(spec: Spec, table: Path) -> None:
     refused("is not empty, and no Delta table", spec, table)
 
 
+@pytest.mark.parametrize("given", ["s3://bucket/orders", "file:///data/orders", Path("s3a://bucket/orders")])
+def test_a_url(spec: Spec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str | Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    raises(RefusedError, "is no path: tables lie in directories, and not in object stores", export, spec, given)
+    assert not [*tmp_path.glob("*:")]
+
+
 def test_a_file(spec: Spec, table: Path) -> None:
     table.write_text("mine")
     refused("is no directory", spec, table)
