@@ -48,7 +48,7 @@ _SETTINGS = {
     "spark.sql.adaptive.enabled": "false",  # each partition is a range
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
 }
-LARGEST = 4 << 10
+LARGEST = 2 << 10
 """Of keys and values that are sorted without a limit for the bytes of a batch, for which Spark would measure each row:
 a tenth of all its work."""
 _LIMITS = {LARGEST: (1 << 31) - 1, None: 8 << 20}
