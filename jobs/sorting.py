@@ -49,10 +49,10 @@ _SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
 }
 LARGEST = 2 << 10
-"""Of keys and values that are sorted without a limit for the bytes of a batch, for which Spark would measure each row:
-a tenth of all its work."""
+"""The bytes of the largest key or value that is sorted in batches of so many records, however many bytes they have: for
+a limit of bytes Spark measures each row, a tenth of all its work."""
 _LIMITS = {LARGEST: (1 << 31) - 1, None: 8 << 20}
-"""Bytes of a batch by the bytes of its largest key or value: the first one is no limit to Spark, the other one any."""
+"""The bytes of a batch, by the largest key or value that there may be; the first number is no limit to Spark."""
 _ERROR = re.compile(r"stateferry-error:([A-Za-z0-9+/=]+):")
 
 
