@@ -107,7 +107,7 @@ class RangeReader(DataSourceReader):
 
 def spark_schema(source: RowSource) -> StructType:
     """With what DESCRIBE shows beside each column."""
-    found = from_arrow_schema(arrow_schema(source))
+    found = from_arrow_schema(arrow_schema(source), prefer_timestamp_ntz=True)
     comments = {field.name: {"comment": _KEYS if field.name == "key" else _COLUMNS} for field in found}
     return StructType([StructField(each.name, each.dataType, each.nullable, comments[each.name]) for each in found])
 
