@@ -11,9 +11,9 @@ EXTRAS ?= all,dev
 TYPED := $(wildcard formats migrate jobs tests)
 SHAPE := tests/test_architecture.py tests/test_rooms.py tests/test_docs.py tests/test_suites.py tests/mutants/test_catalogue.py
 
-# So many tests at a time; those of a group (tests/suites.py) one after the other. With two cores, the others use the
+# So many tests at a time; those of a group (tests/suites.py) one after the other. With two cores, the third one uses the
 # time in which Spark, Kafka Streams and brokers wait.
-WORKERS ?= 4
+WORKERS ?= 3
 PYTEST_ARGS ?=
 # Tests sync thousands of small files: these lie in memory where there is plenty of it.
 ifndef TMPDIR
