@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.types import BinaryType, LongType, StructField, StructType
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from migrate.batch.chunk.sorted_range import SortedRows
 from migrate.batch.chunk.sorting import PlacedRecords, Sizes, Unplaced
@@ -14,14 +14,6 @@ from migrate.engine.rows.arrays import of_numpy
 from migrate.errors import ChunkFailedError
 from migrate.stores.batch import Batch, joined
 
-SCHEMA = StructType(
-    [
-        StructField("facts", LongType(), nullable=False),
-        StructField("key", BinaryType(), nullable=False),
-        StructField("value", BinaryType(), nullable=False),
-    ]
-)
-"""Spark has a cost for each column of each record, and for each that may be null: hence so few."""
 _COLUMNS = pa.schema(
     [
         pa.field("facts", pa.int64(), nullable=False),
@@ -29,6 +21,8 @@ _COLUMNS = pa.schema(
         pa.field("value", pa.binary(), nullable=False),
     ]
 )
+"""Spark has a cost for each column of each record, and for each that may be null: hence so few."""
+SCHEMA = from_arrow_schema(_COLUMNS)
 FAMILY_AT, NUMBER_AT = 36, 46
 """Facts are the number of the range in the wave; below it, that of the column family; below it, three flags and, in 33
 bits, the bytes that were read."""
