@@ -214,11 +214,17 @@ def run(
     """Run one until its input is read. Raises what ends it."""
     query = start(spark, folder, form, checkpoint=checkpoint, files=files, kafka=kafka)
     if form.endswith("Ttl"):
-        while not _is_over(query, folder, checkpoint):
-            time.sleep(0.1)
+        wait_for_input(query, folder, checkpoint=checkpoint)
         query.stop()
     else:
         query.awaitTermination()
+
+
+def wait_for_input(query: StreamingQuery, folder: Path, *, checkpoint: str = "checkpoint") -> None:
+    """Wait until a query whose state expires has read its input, and has a batch without rows."""
+    while not _is_over(query, folder, checkpoint):
+        assert query.isActive, query.exception()
+        time.sleep(0.1)
 
 
 def _is_over(query: StreamingQuery, folder: Path, checkpoint: str) -> bool:

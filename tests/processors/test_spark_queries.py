@@ -18,7 +18,17 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from tests.processors.spark_queries import DAY, PAIRS, open_session, run, start, state, variables, write_rows
+from tests.processors.spark_queries import (
+    DAY,
+    PAIRS,
+    open_session,
+    run,
+    start,
+    state,
+    variables,
+    wait_for_input,
+    write_rows,
+)
 from tests.shared.commands import InProcess, Outcome
 
 KEYS = 12
@@ -59,7 +69,9 @@ COMMITS: list[Path] = []
 def late(key: tuple[str]) -> str:
     """A marker that is made once the query has got on by a batch."""
     before = {*COMMITS[0].iterdir()}
+    deadline = time.monotonic() + 120
     while {*COMMITS[0].iterdir()} == before:
+        assert time.monotonic() < deadline, "the query stands still"
         time.sleep(0.05)
     return marker(key)
 
@@ -262,10 +274,10 @@ def test_markers_are_files_of_the_kind_that_the_query_reads(spark: SparkSession,
 
 def test_a_query_that_runs_is_not_swept(spark: SparkSession, tmp_path: Path) -> None:
     add(tmp_path, 0)
-    run(spark, tmp_path, "OldTtl")
     COMMITS[:] = [tmp_path / "checkpoint/commits"]
-    query = start(spark, tmp_path, "OldTtl")  # it has batches without rows all the time
+    query = start(spark, tmp_path, "OldTtl")
     try:
+        wait_for_input(query, tmp_path)  # from here on it has batches without rows all the time
         refused = sweep(tmp_path, "--limit", "1", marks="late")
     finally:
         query.stop()
