@@ -1,7 +1,7 @@
 # Needs make, Python 3.11 or newer, and the network for the first `make setup`.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup check test test-fast test-delta test-spark-submit test-spark-kills test-long test-more test-random test-kill test-lazy test-mutants demo demo-lazy demo-windows demo-changelog demo-queries demo-processors demo-rows bench broker docs-cli docs-images package clean
+.PHONY: help setup check test test-fast test-real test-delta test-spark-submit test-spark-kills test-long test-more test-random test-kill test-lazy test-mutants demo demo-lazy demo-windows demo-changelog demo-queries demo-processors demo-rows bench broker docs-cli docs-images package clean
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -58,10 +58,13 @@ check: setup ## lint, formatting, types, the shape of the code, what the docs ci
 	$(PYTHON) -m pytest -q $(SHAPE)
 
 test-fast: setup ## every test that runs in process, without Java and network: under 4 minutes on two cores
-	$(PYTEST) -m 'not real and not long'
+	$(PYTEST) -m 'not real and not sample and not long'
 
-test: check ## check, test-fast's tests, and Spark, Kafka Streams, power cuts, commands, a browser: about 45 minutes
-	$(WITH_JAVA) $(PYTEST) -m 'not long'
+test: check ## check, test-fast's tests, and a sample of test-real's: about 15 minutes
+	$(WITH_JAVA) $(PYTEST) -m 'not real and not long'
+
+test-real: setup ## Spark, Kafka brokers, Kafka Streams, Quix Streams, Faust, power cuts, commands: about 40 minutes
+	$(WITH_JAVA) $(PYTEST) -m real
 
 test-delta: ## the jobs on the PySpark that delta-spark takes, and a ledger read in Spark, in a .venv-delta: about 4 minutes
 	$(MAKE) VENV=.venv-delta EXTRAS=all,delta,dev test-spark-submit
@@ -72,9 +75,9 @@ test-spark-submit: setup
 test-spark-kills: setup ## kill drivers and executors of Spark, with nothing beside it, and resume: about 10 minutes
 	$(WITH_JAVA) $(MEMORY) $(PYTHON) -m pytest -q tests/kill/test_kills.py -k '(on_spark or sorted_keys) and 6' $(PYTEST_ARGS)
 
-test-long: test-more test-random test-kill test-lazy test-mutants ## whatever `make test` leaves out: hours; before a release
+test-long: test-more test-random test-kill test-lazy test-mutants ## whatever is in none of these: hours; before a release
 
-test-more: setup ## of test-long: the tests that `make test` leaves out, such as every release of Kafka Streams
+test-more: setup ## of test-long: the tests that take too long, such as every release of Kafka Streams
 	$(WITH_JAVA) $(PYTEST) -m long
 
 test-random: setup ## of test-long: pairs of Avro schemas against Java, flipped bits, records for the native engine

@@ -86,7 +86,28 @@ REAL = (
     "test_typed_project.py",
     "tutorials/test_pages.py",
 )
-"""Of `make test`: they start a JVM, a browser, strace or many processes, or take more than a few seconds."""
+"""Of `make test-real`, but for `SAMPLE`: they start a JVM, a browser, strace or many processes, or take more than a few
+seconds."""
+
+SAMPLE = (
+    "bad_input/test_flipped_bits.py::test_a_flipped_bit_is_refused_or_repaired_or_harmless[verified: run]",
+    "batch/changelog/test_changelogs.py",
+    "batch/changelog/test_imported.py::test_the_new_changelog_has_every_row",
+    "cli/test_signals.py",
+    "durability/test_power_cuts.py::test_a_power_cut_at_an_event",
+    "jobs/rows/test_data_source.py",
+    "kafka/test_writer.py",
+    "kill/test_kills.py::test_another_number_of_partitions_survives_it_too[6]",
+    "live/quix/test_golden_bytes.py",
+    "live/test_migrated_kinds.py::test_every_kind_becomes_every_other_that_makes_sense[4.3.1]",
+    "live/test_migrated_stores.py",
+    "show/page/test_chromium.py",
+    "situations/test_commands.py",
+    "spark/test_sorting.py::test_every_record_is_under_its_new_key",
+    "spark/test_spark_submit.py::test_the_job_gives_the_same_records_as_without_spark",
+    "tutorials/test_pages.py",
+)
+"""One or a few of each kind of `REAL`: of `make test`."""
 
 LONG = (
     "batch/changelog/test_split_topics.py::test_every_record_is_in_the_new_changelog_of_its_key[4-2]",
@@ -265,11 +286,13 @@ MIDDLE_RELEASES = tuple(VERSIONS)[1:-1]
 
 
 def suite_of(test: str, parameters: Iterable[object] = ()) -> str | None:
-    """`real`, `long`, or none; `test` is pytest's name of it below `tests`."""
+    """`sample`, `real`, `long`, or none; `test` is pytest's name of it below `tests`."""
     is_live = _is_of(test, ("live",))
     if _is_of(test, LONG) or (is_live and any(each in MIDDLE_RELEASES for each in parameters)):
         return "long"
-    return "real" if _is_of(test, REAL) else None
+    if not _is_of(test, REAL):
+        return None
+    return "sample" if _is_of(test, SAMPLE) else "real"
 
 
 def group_of(test: str) -> str:

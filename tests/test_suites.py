@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.suites import GROUPS, LONG, REAL, group_of, rank_of, suite_of
+from tests.suites import GROUPS, LONG, REAL, SAMPLE, group_of, rank_of, suite_of
 
 TESTS = Path(__file__).parent
 
 
-@pytest.mark.parametrize("listed", [*REAL, *LONG, *(each for tests in GROUPS.values() for each in tests)])
+@pytest.mark.parametrize("listed", [*REAL, *LONG, *SAMPLE, *(each for tests in GROUPS.values() for each in tests)])
 def test_what_is_listed_exists(listed: str) -> None:
     path, _, name = listed.partition("::")
     assert (TESTS / path).exists()
@@ -21,6 +21,7 @@ def test_what_is_listed_exists(listed: str) -> None:
 
 def test_a_test_is_known_by_its_room_its_module_or_its_name() -> None:
     assert suite_of("spark/test_signals.py::test_any[1]") == "real"
+    assert suite_of("jobs/rows/test_data_source.py::test_any[1]") == "sample"
     assert suite_of("sparkling/test_any.py::test_any") is None
     assert suite_of("protocols/test_model.py::test_any") == "long"
     assert suite_of("live/test_any.py::test_any[3.9.1]", ["3.9.1"]) == "real"
@@ -29,6 +30,10 @@ def test_a_test_is_known_by_its_room_its_module_or_its_name() -> None:
     assert group_of("spark/kills.py::test_any") == "spark"
     assert group_of("durability/test_any.py::test_any[1]") == "durability/test_any.py::test_any[1]"
     assert group_of("model/test_words.py::test_any[1]") == "model/test_words.py"
+
+
+def test_a_sample_is_of_what_is_real() -> None:
+    assert [each for each in SAMPLE if suite_of(each) != "sample"] == []
 
 
 def test_what_takes_longest_begins_first() -> None:
