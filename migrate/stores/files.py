@@ -89,10 +89,13 @@ def fsync_tree(root: Path) -> None:
 
 
 def make_directories(path: Path) -> None:
-    """Create a directory and its missing parents, durably."""
+    """Create a directory and its missing parents, durably. Raises RefusedError where there can be none."""
     missing = takewhile(lambda folder: not folder.exists(), (path, *path.parents))
     for folder in reversed([*missing]):
-        folder.mkdir(exist_ok=True)
+        try:
+            folder.mkdir(exist_ok=True)
+        except FileNotFoundError as error:  # so the kernel's own file systems say it
+            raise RefusedError(f"no directory can be made in {folder.parent}", hint="choose another place") from error
         fsync_directory(folder.parent)
 
 

@@ -136,6 +136,11 @@ def test_make_directories_makes_all_of_them(tmp_path: Path) -> None:
     assert (tmp_path / "a" / "b" / "c").is_dir()
 
 
+def test_a_place_that_takes_no_directories_is_named() -> None:
+    with pytest.raises(RefusedError, match="no directory can be made in /proc"):
+        make_directories(Path("/proc/stateferry/table"))
+
+
 def test_links_share_the_file_and_copies_do_not(tmp_path: Path) -> None:
     source = tmp_path / "a"
     source.write_bytes(b"x" * 10)
