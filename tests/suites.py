@@ -91,7 +91,7 @@ seconds."""
 
 SAMPLE = (
     "bad_input/test_flipped_bits.py::test_a_flipped_bit_is_refused_or_repaired_or_harmless[verified: run]",
-    "batch/changelog/test_changelogs.py",
+    "batch/changelog/test_changelogs.py::test_a_restore_gives_the_new_store",
     "batch/changelog/test_imported.py::test_the_new_changelog_has_every_row",
     "cli/test_signals.py",
     "durability/test_power_cuts.py::test_a_power_cut_at_an_event",
@@ -100,7 +100,6 @@ SAMPLE = (
     "kill/test_kills.py::test_another_number_of_partitions_survives_it_too[6]",
     "live/quix/test_golden_bytes.py",
     "live/test_migrated_kinds.py::test_every_kind_becomes_every_other_that_makes_sense[4.3.1]",
-    "live/test_migrated_stores.py",
     "show/page/test_chromium.py",
     "situations/test_commands.py",
     "spark/test_sorting.py::test_every_record_is_under_its_new_key",
