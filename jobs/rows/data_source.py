@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from migrate.errors import MigrationError, SpecError
-from migrate.rows.row_options import rows_of_options
+from migrate.rows.row_options import naming_options, rows_of_options
 from migrate.rows.row_source import RangeReading, RangeTask, RowSource
 
 _COLUMNS = "read and decoded by each query, unless the option columns names others"
@@ -55,8 +55,9 @@ class StateferrySource(DataSource):
     @_as_a_sentence()
     def schema(self) -> StructType:
         """The columns of the options; the store is looked for, and its format checked."""
-        source = rows_of_options(self.options)
-        source.tasks()
+        with naming_options(self.options):
+            source = rows_of_options(self.options)
+            source.tasks()
         return spark_schema(source)
 
     @_as_a_sentence()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import cast, get_args
 
 from formats.serde import Serde
 from formats.serdes.avro_frame import Part
 from formats.serdes.registry import ALIASES
-from migrate.errors import SpecError, did_you_mean
+from migrate.errors import MigrationError, SpecError, did_you_mean
 from migrate.queries.json_values import serialized_key
 from migrate.queries.open.partition import StoreDefinition
 from migrate.rows.row_source import RowSelection, RowSide, RowSource, rows_of_path, rows_of_spec
@@ -22,6 +24,7 @@ _OF_A_PATH = ("path", "format", "key", "value", *_OF_BOTH)
 _MODES = ("FAILFAST", "PERMISSIVE")
 _HINT = "docs/rows.md lists the options"
 _SIDES = get_args(RowSide)
+_KEYS_OF_A_SPEC = re.compile(r"\[source\] (path|format)\b")
 
 
 def rows_of_options(given: Mapping[str, str]) -> RowSource:
@@ -36,6 +39,17 @@ def rows_of_options(given: Mapping[str, str]) -> RowSource:
         if name not in known:
             raise SpecError(_unknown(name, known), hint=_HINT)
     return _of_a_spec(options) if "spec" in options else _of_a_path(options)
+
+
+@contextmanager
+def naming_options(given: Mapping[str, str]) -> Iterator[None]:
+    """Hints name options, not the keys of a spec, where there is no spec."""
+    try:
+        yield
+    except MigrationError as error:
+        if "spec" not in map(str.lower, given):
+            error.hint = _KEYS_OF_A_SPEC.sub(r"the option `\1`", error.hint)
+        raise
 
 
 def _unknown(name: str, known: tuple[str, ...]) -> str:

@@ -228,6 +228,7 @@ def test_a_task_that_is_gone_is_an_error_of_a_migration(spark: SparkSession, tmp
         ({"mode": "DROPMALFORMED"}, "mode is FAILFAST or PERMISSIVE"),
         ({"window_size_ms": "5m"}, "window_size_ms is a number of milliseconds, not '5m'"),
         ({"path": "/no/such/place"}, "/no/such/place"),
+        ({"path": "/"}, "let the option `path` name the application's own directory"),
     ],
 )
 def test_bad_options_are_a_sentence(spark: SparkSession, app: Path, options: dict[str, str], said: str) -> None:
