@@ -1,6 +1,7 @@
 """Settings for every test, commands for those that run them, and the suite that a test belongs to."""
 
 import os
+import signal
 from collections.abc import Generator, Iterator
 
 import pytest
@@ -17,6 +18,9 @@ from tests.suites import group_of, rank_of, suite_of
 # Examples open real RocksDB directories, on machines that have other things to do: no example is too slow.
 settings.register_profile("storage", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("storage")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what runs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # its parent has loaded readline, which sets the size of no terminal
     for name in ("COLUMNS", "LINES"):
