@@ -63,7 +63,7 @@ test-fast: setup ## every test that runs in process, without Java and network: u
 test: check ## check, test-fast's tests, and a sample of test-real's: about 15 minutes
 	$(WITH_JAVA) $(PYTEST) -m 'not real and not long'
 
-test-real: setup ## Spark, Kafka brokers, Kafka Streams, Quix Streams, Faust, power cuts, commands: about 40 minutes
+test-real: setup ## Spark, Kafka brokers, Kafka Streams, Quix Streams, Faust, power cuts, commands: about 30 minutes
 	$(WITH_JAVA) $(PYTEST) -m real
 
 test-delta: ## the jobs on the PySpark that delta-spark takes, and a ledger read in Spark, in a .venv-delta: about 4 minutes

@@ -94,7 +94,7 @@ def make_directories(path: Path) -> None:
     for folder in reversed([*missing]):
         try:
             folder.mkdir(exist_ok=True)
-        except FileNotFoundError as error:  # so the kernel's own file systems say it
+        except FileNotFoundError as error:  # /proc and /sys say so
             raise RefusedError(f"no directory can be made in {folder.parent}", hint="choose another place") from error
         fsync_directory(folder.parent)
 
