@@ -28,7 +28,7 @@ def test_exports_survive_whatever_kills_them(tmp_path: Path, kills: int, jobs: i
 def test_an_interrupted_export_says_how_to_go_on(tmp_path: Path, number: signal.Signals) -> None:
     records = numbered(300_000, value_size=100)
     make_store(tmp_path / "old", records)
-    file, table = spec_file(tmp_path / "migration.toml", run={"chunk_size": "16 KiB"}), tmp_path / "table"
+    file, table = spec_file(tmp_path / "migration.toml", run={"chunk_size": "64 KiB"}), tmp_path / "table"
     command = [sys.executable, "-m", "migrate", "export", str(file), "--to", str(table), "--jobs", "2"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while process.poll() is None and len([*table.rglob("*.parquet")]) < 3:
